@@ -1,0 +1,69 @@
+"""alphamepol: reward-free pre-training over a class of environments, and what comes after it.
+
+The public names are loaded when first used, so that `alphamepol --help` does not wait for JAX.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from alphamepol.environments import gymnasium_ids as _gymnasium_ids  # registers the ids
+
+if TYPE_CHECKING:
+    from alphamepol.environments.cmp import CMP as CMP
+    from alphamepol.environments.environment_class import EnvironmentClass as EnvironmentClass
+    from alphamepol.environments.gridworld import Gridworld as Gridworld
+    from alphamepol.environments.registry import make as make
+    from alphamepol.errors import InputError as InputError
+    from alphamepol.errors import RunError as RunError
+    from alphamepol.estimation.entropy import importance_weighted_entropy as importance_weighted_entropy
+    from alphamepol.estimation.entropy import knn_entropy as knn_entropy
+    from alphamepol.estimation.entropy import knn_kl as knn_kl
+    from alphamepol.estimation.knn import nearest_neighbours as nearest_neighbours
+    from alphamepol.estimation.risk import cvar as cvar
+    from alphamepol.estimation.risk import value_at_risk as value_at_risk
+    from alphamepol.policies import GaussianPolicy as GaussianPolicy
+    from alphamepol.policies import load_policy as load_policy
+    from alphamepol.policies import save_policy as save_policy
+    from alphamepol.runs.config import PretrainConfig as PretrainConfig
+    from alphamepol.runs.evaluate import Evaluation as Evaluation
+    from alphamepol.runs.evaluate import evaluate as evaluate
+    from alphamepol.runs.presets import preset as preset
+    from alphamepol.runs.pretrain import PretrainRun as PretrainRun
+    from alphamepol.runs.pretrain import pretrain as pretrain
+
+_HOME = {
+    "CMP": "environments.cmp",
+    "EnvironmentClass": "environments.environment_class",
+    "Evaluation": "runs.evaluate",
+    "GaussianPolicy": "policies",
+    "Gridworld": "environments.gridworld",
+    "InputError": "errors",
+    "PretrainConfig": "runs.config",
+    "PretrainRun": "runs.pretrain",
+    "RunError": "errors",
+    "cvar": "estimation.risk",
+    "evaluate": "runs.evaluate",
+    "importance_weighted_entropy": "estimation.entropy",
+    "knn_entropy": "estimation.entropy",
+    "knn_kl": "estimation.entropy",
+    "load_policy": "policies",
+    "make": "environments.registry",
+    "nearest_neighbours": "estimation.knn",
+    "preset": "runs.presets",
+    "pretrain": "runs.pretrain",
+    "save_policy": "policies",
+    "value_at_risk": "estimation.risk",
+}
+
+__all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'alphamepol' has no attribute {name!r}")
+    return getattr(import_module(f"alphamepol.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

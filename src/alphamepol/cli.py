@@ -1,0 +1,161 @@
+"""The command line: `alphamepol COMMAND …`. Heavy imports happen inside the commands, so that --help is quick."""
+
+import os
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import tyro
+from rich.console import Console
+
+from alphamepol import __version__
+from alphamepol.errors import InputError, RunError
+from alphamepol.runs.config import PretrainConfig
+from alphamepol.runs.presets import CLASSES_WITH_SETTINGS, Preset, preset
+
+INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
+
+
+
+@dataclass(frozen=True)
+class Pretrain:
+    """Pre-train one policy per seed that explores every member of CLASS, without reward.
+
+    Fields not given have the values of --preset for CLASS; the defaults below are those of the preset and class on
+    this command line. Example: alphamepol pretrain gridworld-slope --preset quick --alpha 0.2
+    """
+
+    environment_class: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CLASS")]
+    """The class of environments; `alphamepol classes` lists them."""
+    config: Annotated[PretrainConfig, tyro.conf.arg(name="")]
+    preset: Preset = "paper"
+    """paper: the paper's settings, ten seeds; authors: those of the authors' scripts; quick: small, one seed, a minute."""
+    folder: Path | None = None
+    """The run folder; runs/CLASS-alpha-ALPHA-seed-FIRST if not given."""
+    resume: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Continue the run in the folder."""
+
+    def run(self) -> None:
+        from alphamepol.runs.pretrain import pretrain
+
+        done = pretrain(self.environment_class, self.config, folder=self.folder, resume=self.resume)
+        say(f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/.")
+        say(f"Next: alphamepol evaluate {done.folder}, or tensorboard --logdir {done.folder / 'tensorboard'}")
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Measure how well the policies of a run explore each member: entropy, CVaR, heat-maps, for every seed.
+
+    Example: alphamepol evaluate runs/gridworld-slope-alpha-0.2-seed-0
+    """
+
+    run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """A run folder, or a policy file (then --class is needed)."""
+    environment_class: Annotated[str | None, tyro.conf.arg(name="class", metavar="CLASS")] = None
+    """The class to evaluate in, if not the run's own."""
+    batches: int = 40
+    """Mini-batches per member."""
+    folder: Path | None = None
+    """Where the results go; RUN/evaluation-CLASS if not given."""
+
+    def run(self) -> None:
+        from alphamepol.runs.evaluate_run import evaluate_run
+
+        folder = evaluate_run(self.run_folder, class_name=self.environment_class, batches=self.batches, folder=self.folder)
+        say(f"Everything is in {folder}: numbers in summary.json, pictures in figures/.")
+
+
+@dataclass(frozen=True)
+class Classes:
+    """List what can be named as CLASS, with members and spaces."""
+
+    def run(self) -> None:
+        from alphamepol.runs.listing import print_classes
+
+        print_classes(Console())
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Show the point of α: MEPOL against αMEPOL on gridworld-slope with the quick preset, in two or three minutes."""
+
+    folder: Path = Path("runs/demo")
+    """Where everything goes. A demo that was interrupted goes on; one that is done is shown again."""
+    seed: int = 0
+    """The seed of both runs."""
+
+    def run(self) -> None:
+        from alphamepol.experiments.demo import run_demo
+
+        run_demo(self.folder, self.seed)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command line; returns the exit status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments in (["--version"], ["-V"]):
+        print(f"alphamepol {__version__}")
+        return 0
+    try:
+        _parse(arguments).run()
+    except InputError as error:
+        return _fail(str(error), INPUT_ERROR)
+    except RunError as error:
+        return _fail(str(error), FAILURE)
+    except KeyboardInterrupt:
+        again = shlex.join(["alphamepol", *(word for word in arguments if word != "--resume")])
+        hint = " --resume" if arguments[:1] == ["pretrain"] else ""
+        return _fail(f"interrupted; what is done is saved. Continue with: {again}{hint}", INTERRUPTED)
+    except OSError as error:
+        return _fail(f"{error.filename or 'a file'}: {error.strerror or error}", FAILURE)
+    return 0
+
+
+def command_line() -> None:
+    """The entry point of the `alphamepol` script."""
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if status == INTERRUPTED:
+        # A compiled computation may still be running, and nothing waits for its result.
+        os._exit(status)
+    sys.exit(status)
+
+
+def say(sentence: str) -> None:
+    Console(soft_wrap=True, highlight=False).print(sentence)
+
+
+def _parse(arguments: list[str]) -> Any:
+    default = Pretrain(tyro.MISSING, _preset_of(arguments))
+    commands = Annotated[Pretrain, tyro.conf.subcommand("pretrain", default=default)]
+    for command in (Evaluate, Classes, Demo):
+        commands |= Annotated[command, tyro.conf.subcommand(command.__name__.lower())]
+    return tyro.cli(
+        commands,
+        prog="alphamepol",
+        description="Reward-free pre-training of one policy over a class of environments, the rare and hostile included.",
+        args=arguments,
+        config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff),
+    )
+
+
+def _preset_of(arguments: list[str]) -> PretrainConfig:
+    """The defaults: the settings of the preset and class that the command line names, wherever it does."""
+    name = "paper"
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if word == "--preset":
+            name = following
+        elif word.startswith("--preset="):
+            name = word.removeprefix("--preset=")
+    class_name = next((word for word in arguments if word in CLASSES_WITH_SETTINGS), "gridworld-slope")
+    # An unknown preset is refused by the parser, with its own sentence.
+    return preset(name if name in get_args(Preset) else "paper", class_name)
+
+
+def _fail(sentence: str, status: int) -> int:
+    Console(stderr=True, soft_wrap=True, highlight=False).print(f"alphamepol: {sentence}", markup=False)
+    return status

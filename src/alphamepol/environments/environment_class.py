@@ -1,0 +1,106 @@
+"""A class of environments: named members, stacked into one pytree, and the distribution they are drawn from."""
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, PRNGKeyArray
+
+from alphamepol.environments.cmp import CMP
+from alphamepol.errors import InputError
+
+Member = TypeVar("Member", bound=CMP)
+
+
+class EnvironmentClass(eqx.Module, Generic[Member]):
+    """Members that share spaces and differ in dynamics, with the probability p_M that each is met.
+
+    `members` is one module whose array fields have a leading axis over the members, so that one compiled program
+    serves trajectories of different members side by side. `environment_class["GWN"]` or `environment_class[1]` is
+    one member; inside `jit` the number may be traced.
+
+    **Arguments**
+
+    - `members`: name → member; all of one type, with fields of equal shapes and equal spaces.
+    - `probabilities`: one per member, summing to 1; uniform if not given.
+    - `name`: what reports call the class.
+    """
+
+    members: Member
+    names: tuple[str, ...] = eqx.field(static=True)
+    probabilities: tuple[float, ...] = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+
+    def __init__(self, members: Mapping[str, Member], probabilities: Sequence[float] | None = None, name: str = "custom"):
+        if not members:
+            raise InputError("members: a class needs at least one member")
+        self.names = tuple(members)
+        self.name = name
+        self.members = _stack(members)
+        uniform = [1.0 / len(members)] * len(members)
+        self.probabilities = check_probabilities(uniform if probabilities is None else probabilities, self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, which: str | int | Int[Array, ""]) -> Member:
+        number = self.index(which) if isinstance(which, str) else which
+        if isinstance(number, int) and not 0 <= number < len(self):
+            raise InputError(f"member: {number} was given; class {self.name} has members 0 to {len(self) - 1}")
+        return jax.tree.map(lambda stacked: stacked[number], self.members)
+
+    def index(self, name: str) -> int:
+        """The number of a member."""
+        if name not in self.names:
+            hint = difflib.get_close_matches(name, self.names, 1)
+            nearest = f"; did you mean {hint[0]!r}?" if hint else ""
+            raise InputError(f"member: class {self.name} has no member {name!r}, only {', '.join(self.names)}{nearest}")
+        return self.names.index(name)
+
+    def draw(self, count: int, *, key: PRNGKeyArray) -> Int[Array, " count"]:
+        """Draw the numbers of `count` members, independently, from p_M."""
+        return jax.random.choice(key, len(self), (count,), p=jnp.array(self.probabilities))
+
+    def with_probabilities(self, probabilities: Sequence[float]) -> "EnvironmentClass[Member]":
+        """The same members under another distribution."""
+        members = {name: self[name] for name in self.names}
+        return EnvironmentClass(members, probabilities, name=self.name)
+
+
+def check_probabilities(probabilities: Sequence[float], names: Sequence[str]) -> tuple[float, ...]:
+    """Refuse what is not a distribution over the members."""
+    given = " ".join(f"{p:g}" for p in probabilities)
+    if len(probabilities) != len(names):
+        raise InputError(f"probabilities: {given} was given; one number per member is needed ({', '.join(names)})")
+    if not all(math.isfinite(p) and p >= 0 for p in probabilities):
+        raise InputError(f"probabilities: {given} was given; each must be between 0 and 1")
+    if abs(math.fsum(probabilities) - 1.0) > 1e-6:
+        raise InputError(f"probabilities: {given} sum to {math.fsum(probabilities):g}; they must sum to 1")
+    return tuple(float(p) for p in probabilities)
+
+
+def _stack(members: Mapping[str, Member]) -> Member:
+    (first_name, first), *others = members.items()
+    for name, member in others:
+        if jax.tree.structure(member) != jax.tree.structure(first):
+            raise InputError(
+                f"members: {name!r} ({type(member).__name__}) and {first_name!r} ({type(first).__name__}) differ in "
+                "structure; members of one class must be of one type with the same fields"
+            )
+        for (path, one), other in zip(jax.tree.leaves_with_path(first), jax.tree.leaves(member), strict=True):
+            if jnp.shape(one) != jnp.shape(other):
+                raise InputError(
+                    f"members: {name!r} and {first_name!r} differ in the shape of {jax.tree_util.keystr(path)}: "
+                    f"{jnp.shape(other)} and {jnp.shape(one)}; members of one class must have fields of equal shapes"
+                )
+        for space in ("observation_space", "action_space"):
+            if getattr(member, space) != getattr(first, space):
+                raise InputError(
+                    f"members: {name!r} and {first_name!r} differ in {space}: "
+                    f"{getattr(member, space)} and {getattr(first, space)}"
+                )
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *members.values())

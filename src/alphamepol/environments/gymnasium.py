@@ -1,0 +1,74 @@
+"""Members as Gymnasium environments, so that any other library can act in them."""
+
+from typing import Any, SupportsFloat
+
+import equinox as eqx
+import gymnasium
+import jax
+import numpy as np
+
+from alphamepol.environments.cmp import CMP
+from alphamepol.environments.drawing import draw_trail
+from alphamepol.environments.registry import make
+from alphamepol.errors import InputError
+
+
+class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
+    """One member of a class, without reward, truncated after `horizon` steps.
+
+    **Arguments**
+
+    - `class_name`, `member`: which member, by name or number.
+    - `horizon`: steps until truncation.
+    - `render_mode`: None, or "rgb_array" for the map with the trail of the episode.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 (Gymnasium's own way)
+
+    def __init__(self, class_name: str, member: str | int = 0, horizon: int = 400, render_mode: str | None = None):
+        if horizon < 1:
+            raise InputError(f"horizon: {horizon} was given; at least 1 is needed")
+        if render_mode not in (None, "rgb_array"):
+            raise InputError(f"render_mode: {render_mode!r} was given; only 'rgb_array' or None is possible")
+        # One small step at a time is quickest on the CPU, whatever accelerator there is.
+        self._device = jax.local_devices(backend="cpu")[0]
+        with jax.default_device(self._device):
+            self.member = make(class_name)[member]
+        self.horizon = horizon
+        self.render_mode = render_mode
+        self.observation_space = self.member.observation_space
+        self.action_space = self.member.action_space
+        self._trail: list[np.ndarray] = []
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        with jax.default_device(self._device):
+            self._key = jax.random.key(int(self.np_random.integers(2**31)))
+            self._state, observation = _reset(self.member, self._key)
+        self._steps = 0
+        self._trail = [np.asarray(self._state)]
+        return np.asarray(observation), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, SupportsFloat, bool, bool, dict[str, Any]]:
+        self._steps += 1
+        with jax.default_device(self._device):
+            self._state, observation, ended = _step(self.member, self._state, np.asarray(action), self._key, self._steps)
+        self._trail.append(np.asarray(self._state))
+        return np.asarray(observation), 0.0, bool(ended), self._steps >= self.horizon, {}
+
+    def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if self.render_mode is None:
+            return None
+        return draw_trail(self.member, np.stack(self._trail))
+
+
+@eqx.filter_jit
+def _reset(member: CMP, key):
+    state = member.reset(key=key)
+    return state, member.observe(state)
+
+
+@eqx.filter_jit
+def _step(member: CMP, state, action, key, step):
+    state = member.step(state, action, key=jax.random.fold_in(key, step))
+    return state, member.observe(state), member.ended(state)

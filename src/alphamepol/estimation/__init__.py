@@ -1,0 +1,1 @@
+"""From particles to numbers: neighbours, entropy, risk."""

@@ -1,0 +1,141 @@
+"""The k nearest neighbours of every particle: a k-d tree on the host, or brute force on the device."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+from scipy.spatial import KDTree
+
+from alphamepol.errors import InputError
+
+Method = Literal["auto", "tree", "brute"]
+
+
+class Neighbourhood(eqx.Module):
+    """What the estimators need of a particle set; leading axes (seeds, mini-batches) may be stacked in front.
+
+    Invalid particles (after an early end) are nobody's neighbours; their own radius is 1 and their indices are
+    meaningless.
+    """
+
+    radii: Float[Array, "*sets particles"]
+    indices: Int[Array, "*sets particles k"]
+    valid: Bool[Array, "*sets particles"]
+    dimension: int = eqx.field(static=True)
+
+    @property
+    def k(self) -> int:
+        return self.indices.shape[-1]
+
+
+def nearest_neighbours(
+    points: Float[Array | np.ndarray, "*sets particles dimension"],
+    k: int,
+    valid: Bool[Array | np.ndarray, "*sets particles"] | None = None,
+    method: Method = "auto",
+) -> Neighbourhood:
+    """The k nearest other particles of each particle, in each set, by Euclidean distance.
+
+    A particle is never its own neighbour. The answer does not depend on `method`, except for which of several
+    equally distant particles are counted.
+    """
+    *sets, particles, dimension = points.shape
+    if valid is None:
+        valid = np.ones((*sets, particles), bool)
+    fewest = int(jnp.min(jnp.sum(valid, axis=-1)))
+    if not 1 <= k < fewest:
+        raise InputError(f"neighbours: k = {k} was given for {fewest} particles; it must be at least 1 and less than those")
+    if method == "auto":
+        method = best_method(particles, dimension, k)
+    search = _by_tree if method == "tree" else _by_brute_force
+    flat = points.reshape(-1, particles, dimension), valid.reshape(-1, particles)
+    radii, indices = search(*flat, k=k)
+    shape = (*sets, particles)
+    return Neighbourhood(
+        radii=jnp.asarray(radii).reshape(shape),
+        indices=jnp.asarray(indices).reshape(*shape, k),
+        valid=jnp.asarray(valid),
+        dimension=dimension,
+    )
+
+
+def best_method(particles: int, dimension: int, k: int) -> Literal["tree", "brute"]:
+    """The quicker method, by the measurements in benchmarks/README.md."""
+    on_host = jax.default_backend() == "cpu"
+    return "tree" if on_host and dimension <= 3 and k * 10 <= particles else "brute"
+
+
+def _by_tree(
+    points: Float[Array | np.ndarray, "sets particles dimension"],
+    valid: Bool[Array | np.ndarray, "sets particles"],
+    *,
+    k: int,
+) -> tuple[Float[np.ndarray, "sets particles"], Int[np.ndarray, "sets particles k"]]:
+    points, valid = np.asarray(points), np.asarray(valid)
+    radii = np.ones(valid.shape, points.dtype)
+    indices = np.zeros((*valid.shape, k), np.int32)
+
+    def search(i: int) -> None:
+        rows = np.flatnonzero(valid[i])
+        distances, found = KDTree(points[i, rows]).query(points[i, rows], k + 1)
+        # Usually the first found is the particle itself; among coinciding ones it may be any, or missing.
+        itself = found == np.arange(len(rows))[:, None]
+        itself[~itself.any(axis=1), -1] = True
+        radii[i, rows] = np.where(itself[:, -1], distances[:, -2], distances[:, -1])
+        indices[i, rows] = rows[found[~itself].reshape(len(rows), k)]
+
+    # SciPy releases the interpreter while it builds and asks, so threads use all cores.
+    list(_threads().map(search, range(len(points))))
+    return radii, indices
+
+
+def _by_brute_force(
+    points: Float[Array | np.ndarray, "sets particles dimension"],
+    valid: Bool[Array | np.ndarray, "sets particles"],
+    *,
+    k: int,
+) -> tuple[Float[Array, "sets particles"], Int[Array, "sets particles k"]]:
+    return _brute_force(jnp.asarray(points), jnp.asarray(valid), k)
+
+
+@partial(jax.jit, static_argnums=2)
+def _brute_force(points, valid, k):
+    particles, dimension = points.shape[1:]
+
+    def search(one):
+        points, valid = one
+        squares = _squared_distances(points) if dimension <= 8 else _squared_distances_by_product(points)
+        squares = jnp.where(jnp.eye(particles, dtype=bool) | ~valid, jnp.inf, squares)
+        negative, indices = jax.lax.top_k(-squares, k)
+        # The distance of the k-th is taken again from differences, exact where the product above cancels.
+        kth = points[indices[:, -1]]
+        radii = jnp.sqrt(jnp.sum((points - kth) ** 2, axis=-1))
+        return jnp.where(valid, radii, 1.0), indices
+
+    # Set after set on a CPU, some together on an accelerator; either way memory stays bounded.
+    together = 1 if jax.default_backend() == "cpu" else max(1, 2**27 // particles**2)
+    return jax.lax.map(search, (points, valid), batch_size=together)
+
+
+def _squared_distances(points):
+    """Sum over coordinates of squared differences: no cancellation, any dimension, cheap in a low one."""
+    return sum((points[:, None, d] - points[None, :, d]) ** 2 for d in range(points.shape[-1]))
+
+
+def _squared_distances_by_product(points):
+    """|a|² + |b|² − 2ab around the centre, at full precision: one matrix product, for high dimensions."""
+    centred = points - jnp.mean(points, axis=0)
+    norms = jnp.sum(centred**2, axis=-1)
+    products = jnp.matmul(centred, centred.T, precision=jax.lax.Precision.HIGHEST)
+    return jnp.maximum(norms[:, None] + norms[None, :] - 2 * products, 0.0)
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(len(os.sched_getaffinity(0)), thread_name_prefix="neighbours")

@@ -1,0 +1,1 @@
+"""Whole studies made of runs."""

@@ -1,0 +1,71 @@
+"""Files that are whole or not there: atomic writing, and pytrees of arrays as safetensors (never pickle)."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+Tree = TypeVar("Tree")
+
+
+def write_atomically(path: Path, content: bytes | str) -> None:
+    """Write under a temporary name, sync, rename: a crash leaves the old file or the new one, never half of it."""
+    data = content.encode() if isinstance(content, str) else content
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def to_json(content: Any) -> str:
+    """JSON as people read it."""
+    return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def pack(tree: Any, header: dict[str, Any]) -> bytes:
+    """A pytree of arrays and a JSON header as safetensors; equal trees give equal bytes."""
+    arrays = {name: np.ascontiguousarray(leaf) for name, leaf in named_leaves(tree).items()}
+    # One metadata key: safetensors does not keep the order of several.
+    return save(arrays, metadata={"alphamepol": json.dumps(header, sort_keys=True)})
+
+
+def unpack(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header and the arrays of a file that `pack` wrote. Raises ValueError or OSError on anything else."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = json.loads((file.metadata() or {}).get("alphamepol", "null"))
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+    except SafetensorError as error:
+        raise ValueError(f"not a whole safetensors file: {error}") from error
+    if not isinstance(header, dict):
+        raise ValueError("a safetensors file, but not one of alphamepol")
+    return header, arrays
+
+
+def fill(template: Tree, arrays: dict[str, np.ndarray]) -> Tree:
+    """The arrays in the structure of `template` (arrays or their shapes). Raises ValueError where they do not fit."""
+    expected = named_leaves(template)
+    if expected.keys() != arrays.keys():
+        raise ValueError(f"it holds the arrays {sorted(arrays)} instead of {sorted(expected)}")
+    for name, leaf in expected.items():
+        found = arrays[name]
+        if (found.shape, found.dtype) != (leaf.shape, leaf.dtype):
+            raise ValueError(f"{name} is {found.dtype}{list(found.shape)} instead of {leaf.dtype}{list(leaf.shape)}")
+    return jax.tree.unflatten(jax.tree.structure(template), [jnp.asarray(arrays[name]) for name in expected])
+
+
+def named_leaves(tree: Any) -> dict[str, Any]:
+    """Leaves by their path, e.g. `layers.0.weight`, in the order of the tree."""
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree.leaves_with_path(tree)}

@@ -1,0 +1,186 @@
+"""αMEPOL: what one epoch's samples of one seed do to its policy, off-policy (Algorithm 2) or on-policy (Algorithm 1).
+
+MEPOL is the same with α = 1: every mini-batch is in the tail.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int
+
+from alphamepol.estimation.entropy import entropy_of_masses, kl_of_masses, neighbour_masses, particle_entropy
+from alphamepol.estimation.knn import Neighbourhood
+from alphamepol.learning.log_probabilities import log_probabilities, score_sum
+from alphamepol.policies import GaussianPolicy
+from alphamepol.sampling.trajectories import Trajectories
+
+MAX_TRIES = 10
+"""How often a step is tried that leaves the trust region, each time with half the learning rate."""
+
+ADAM = optax.scale_by_adam()
+
+
+class Learner(eqx.Module):
+    """What lives on from epoch to epoch."""
+
+    policy: GaussianPolicy
+    moments: optax.OptState
+
+    @classmethod
+    def start(cls, policy: GaussianPolicy) -> "Learner":
+        return cls(policy, ADAM.init(policy))
+
+
+class EpochReport(eqx.Module):
+    """What an epoch did. Entropies and tail are of the policy that sampled, the rest of the one that came out."""
+
+    entropies: Float[Array, " minibatches"]
+    tail: Bool[Array, " minibatches"]
+    objective: Float[Array, ""]
+    objective_after: Float[Array, ""]
+    kl: Float[Array, ""]
+    iterations: Int[Array, ""]
+    backtracks: Int[Array, ""]
+
+
+class Iterate(eqx.Module):
+    """θ_h of the off-policy loop, with what one forward pass over all samples says of it."""
+
+    learner: Learner
+    log_ratios: Float[Array, "minibatches batch time"]
+    entropies: Float[Array, " minibatches"]
+    kl: Float[Array, ""]
+    iterations: Int[Array, ""]
+    backtracks: Int[Array, ""]
+    finished: Bool[Array, ""]
+
+
+def improve_off_policy(
+    learner: Learner,
+    trajectories: Trajectories,
+    neighbourhood: Neighbourhood,
+    learning_rate: Float[Array, ""],
+    trust_region: Float[Array, ""],
+    *,
+    tail_size: int,
+    max_iterations: int,
+) -> tuple[Learner, EpochReport]:
+    """Climb the importance-weighted entropy of the tail until the trust region or `max_iterations` ends the epoch.
+
+    `tail_size` is ⌈αM⌉ (E7), `trust_region` is δ, the largest KL (E6) from the policy that sampled.
+    """
+    sampling_log_probs = log_probabilities(learner.policy, trajectories.observations, trajectories.actions)
+
+    def step(current: Iterate) -> Iterate:
+        rate = learning_rate * 0.5**current.backtracks
+        gradient = tail_gradient(current, trajectories, neighbourhood, tail_size)
+        candidate = ascend(current.learner, gradient, rate)
+        log_probs = log_probabilities(candidate.policy, trajectories.observations, trajectories.actions)
+        log_ratios = log_probs - sampling_log_probs
+        entropies, kl = estimate(log_ratios, trajectories, neighbourhood)
+
+        inside = kl <= trust_region
+        accepted = Iterate(
+            candidate, log_ratios, entropies, kl, current.iterations + 1, current.backtracks, current.backtracks > 0
+        )
+        backtracks = current.backtracks + 1
+        undone = eqx.tree_at(
+            lambda iterate: (iterate.backtracks, iterate.finished), current, (backtracks, backtracks >= MAX_TRIES)
+        )
+        return jax.tree.map(lambda new, old: jnp.where(inside, new, old), accepted, undone)
+
+    start = Iterate(
+        learner=learner,
+        log_ratios=jnp.zeros_like(sampling_log_probs),
+        entropies=jax.vmap(particle_entropy)(neighbourhood),
+        kl=jnp.array(0.0),
+        iterations=jnp.array(0),
+        backtracks=jnp.array(0),
+        finished=jnp.array(False),
+    )
+    end = jax.lax.while_loop(lambda i: ~i.finished & (i.iterations < max_iterations), step, start)
+    return end.learner, _report(start, end, tail_size)
+
+
+def improve_on_policy(
+    learner: Learner,
+    trajectories: Trajectories,
+    neighbourhood: Neighbourhood,
+    learning_rate: Float[Array, ""],
+    *,
+    tail_size: int,
+    baseline: bool,
+) -> tuple[Learner, EpochReport]:
+    """One REINFORCE step: (E8') with the baseline b = −VaR_α, (E9) without it."""
+    entropies = jax.vmap(particle_entropy)(neighbourhood)
+    gradient = on_policy_gradient(learner.policy, trajectories, entropies, tail_size=tail_size, baseline=baseline)
+    improved = ascend(learner, gradient, learning_rate)
+
+    samples = trajectories.observations, trajectories.actions
+    log_ratios = log_probabilities(improved.policy, *samples) - log_probabilities(learner.policy, *samples)
+    start = Iterate(learner, log_ratios, entropies, jnp.array(0.0), jnp.array(0), jnp.array(0), jnp.array(False))
+    entropies_after, kl = estimate(log_ratios, trajectories, neighbourhood)
+    end = Iterate(improved, log_ratios, entropies_after, kl, jnp.array(1), jnp.array(0), jnp.array(True))
+    return improved, _report(start, end, tail_size)
+
+
+def tail_gradient(
+    iterate: Iterate, trajectories: Trajectories, neighbourhood: Neighbourhood, tail_size: int
+) -> GaussianPolicy:
+    """(E8): the gradient of the mean of the tail's importance-weighted entropies.
+
+    Only the tail is differentiated. By the chain rule over ln π: first the few numbers ∂H/∂ ln π(a_t|s_t), then
+    one backward pass through the network.
+    """
+    tail = jnp.argsort(iterate.entropies)[:tail_size]
+    samples, neighbours, log_ratios = jax.tree.map(lambda leaf: leaf[tail], (trajectories, neighbourhood, iterate.log_ratios))
+    coefficients = jax.grad(lambda ratios: jnp.mean(estimate(ratios, samples, neighbours)[0]))(log_ratios)
+    return score_sum(iterate.learner.policy, samples.observations, samples.actions, coefficients)
+
+
+def on_policy_gradient(
+    policy: GaussianPolicy,
+    trajectories: Trajectories,
+    entropies: Float[Array, " minibatches"],
+    *,
+    tail_size: int,
+    baseline: bool,
+) -> GaussianPolicy:
+    """(E8') with the baseline, (E9) without: the scores of the tail's steps, times entropy or entropy minus VaR."""
+    tail = jnp.argsort(entropies)[:tail_size]
+    samples = jax.tree.map(lambda leaf: leaf[tail], trajectories)
+    worth = entropies[tail] if baseline else entropies[tail] - entropies[tail[-1]]
+    coefficients = jnp.where(samples.valid, worth[:, None, None] / tail_size, 0.0)
+    return score_sum(policy, samples.observations, samples.actions, coefficients)
+
+
+def ascend(learner: Learner, gradient: GaussianPolicy, rate: Float[Array, ""]) -> Learner:
+    """One Adam step uphill."""
+    direction, moments = ADAM.update(gradient, learner.moments)
+    policy = jax.tree.map(lambda parameter, change: parameter + rate * change, learner.policy, direction)
+    return Learner(policy, moments)
+
+
+def estimate(
+    log_ratios: Float[Array, "minibatches batch time"], trajectories: Trajectories, neighbourhood: Neighbourhood
+) -> tuple[Float[Array, " minibatches"], Float[Array, ""]]:
+    """Entropy of every mini-batch (E5) and KL of the epoch (E6) under a policy with these ln π_θ'/π_θ (E4)."""
+    log_weights = jnp.where(trajectories.valid, jnp.cumsum(log_ratios, axis=-1), -jnp.inf)
+    log_weights = log_weights.reshape(neighbourhood.valid.shape)
+    masses = jax.vmap(neighbour_masses)(neighbourhood, log_weights)
+    entropies = jax.vmap(entropy_of_masses)(neighbourhood, masses)
+    return entropies, kl_of_masses(neighbourhood, log_weights, masses)
+
+
+def _report(start: Iterate, end: Iterate, tail_size: int) -> EpochReport:
+    order = jnp.argsort(start.entropies)
+    return EpochReport(
+        entropies=start.entropies,
+        tail=jnp.zeros(start.entropies.shape, bool).at[order[:tail_size]].set(True),
+        objective=jnp.mean(start.entropies[order[:tail_size]]),
+        objective_after=jnp.mean(jnp.sort(end.entropies)[:tail_size]),
+        kl=end.kl,
+        iterations=end.iterations,
+        backtracks=end.backtracks,
+    )

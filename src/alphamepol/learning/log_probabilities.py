@@ -1,0 +1,36 @@
+"""Log-probabilities of many trajectories, and their gradient, in pieces that fit the machine."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Shaped
+
+from alphamepol.policies import GaussianPolicy
+
+
+def log_probabilities(
+    policy: GaussianPolicy,
+    observations: Shaped[Array, "*batch time observation"],
+    actions: Shaped[Array, "*batch time action"],
+) -> Float[Array, "*batch time"]:
+    """ln π of every action, trajectory by trajectory."""
+    *batch, time = observations.shape[:-1]
+    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(batch) :]), (observations, actions))
+    # What happens inside a trajectory is computed again for the gradient, so that memory stays that of one piece.
+    one = jax.checkpoint(lambda pair: policy.trajectory_log_prob(*pair), prevent_cse=False)
+    return jax.lax.map(one, flat, batch_size=_piece(time)).reshape(*batch, time)
+
+
+def score_sum(
+    policy: GaussianPolicy,
+    observations: Shaped[Array, "*batch time observation"],
+    actions: Shaped[Array, "*batch time action"],
+    coefficients: Float[Array, "*batch time"],
+) -> GaussianPolicy:
+    """Σ c_t ∇ ln π(a_t|s_t) over all steps."""
+    return jax.grad(lambda policy: jnp.sum(coefficients * log_probabilities(policy, observations, actions)))(policy)
+
+
+def _piece(time: int) -> int:
+    """Trajectories per matrix product: on a CPU what stays in its cache, on an accelerator what fills it."""
+    rows = 1600 if jax.default_backend() == "cpu" else 100_000
+    return max(1, rows // time)

@@ -1,0 +1,1 @@
+"""Runs: their configuration, their folder, and the loops that fill it."""

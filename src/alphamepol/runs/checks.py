@@ -1,0 +1,78 @@
+"""What must hold before numbers are made of something, and the sentence when it does not."""
+
+import gymnasium
+import jax.numpy as jnp
+import numpy as np
+
+from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.errors import InputError, RunError
+from alphamepol.estimation.knn import Neighbourhood
+from alphamepol.policies import GaussianPolicy
+from alphamepol.runs.config import PretrainConfig
+from alphamepol.sampling.trajectories import Trajectories
+
+
+def space_sizes(environment_class: EnvironmentClass) -> tuple[int, int]:
+    """Sizes of observation and action, for a policy to be built."""
+    member = environment_class[0]
+    for name in ("observation_space", "action_space"):
+        space = getattr(member, name)
+        if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
+            raise InputError(f"class: {environment_class.name} has the {name} {space}; only vectors (Box) are possible")
+    return member.observation_space.shape[0], member.action_space.shape[0]
+
+
+def check_initial_mean(environment_class: EnvironmentClass, config: PretrainConfig) -> None:
+    """A regressed start needs one number per action component, and observations to regress on."""
+    if config.initial_mean == "none":
+        return
+    _, action_size = space_sizes(environment_class)
+    if len(config.initial_mean) != action_size:
+        given = " ".join(f"{value:g}" for value in config.initial_mean)
+        raise InputError(f"initial_mean: {given} was given; an action has {action_size} components")
+    space = environment_class[0].observation_space
+    if not (np.all(np.isfinite(space.low)) and np.all(np.isfinite(space.high))):
+        raise InputError("initial_mean: the observations have no finite range to draw from; use none")
+
+
+def check_policy_fits(policy: GaussianPolicy, environment_class: EnvironmentClass) -> None:
+    needed = space_sizes(environment_class)
+    found = policy.architecture["observation_size"], policy.architecture["action_size"]
+    if found != needed:
+        raise InputError(
+            f"policy: it maps {found[0]} observation numbers to {found[1]} action numbers, but class "
+            f"{environment_class.name} needs {needed[0]} and {needed[1]}"
+        )
+
+
+def check_particles(trajectories: Trajectories, names: tuple[str, ...], config: PretrainConfig, when: str) -> None:
+    """Stop on particles that are not numbers, and on mini-batches too short for k neighbours."""
+    minibatches, k = trajectories.members.shape, config.neighbours
+    finite = jnp.all(jnp.isfinite(trajectories.particles), axis=-1) | ~trajectories.valid
+    enough = jnp.sum(trajectories.valid.reshape(*minibatches, -1), axis=-1) > k
+    whole = np.asarray(jnp.all(finite.reshape(*minibatches, -1), axis=-1))
+    if not whole.all():
+        raise RunError(f"{_where(~whole, trajectories, names, config, when)}: the environment returned a state that is not finite")
+    if not np.all(enough):
+        raise RunError(
+            f"{_where(~np.asarray(enough), trajectories, names, config, when)}: its trajectories ended so early that there are "
+            f"not more than k = {k} particles; use fewer --neighbours or a larger --batch"
+        )
+
+
+def check_aliasing(
+    neighbourhood: Neighbourhood, trajectories: Trajectories, names: tuple[str, ...], config: PretrainConfig, when: str
+) -> None:
+    """Stop when more than k particles coincide, which makes the entropy −∞."""
+    aliased = np.asarray(jnp.any((neighbourhood.radii == 0) & neighbourhood.valid, axis=-1))
+    if aliased.any():
+        raise RunError(
+            f"{_where(aliased, trajectories, names, config, when)}: more than k = {neighbourhood.k} particles coincide, so that "
+            "the entropy is minus infinity and has no gradient; use more --neighbours, or add noise to the features"
+        )
+
+
+def _where(bad: np.ndarray, trajectories: Trajectories, names: tuple[str, ...], config: PretrainConfig, when: str) -> str:
+    seed, minibatch = np.argwhere(bad)[0]
+    member = names[int(trajectories.members[seed, minibatch])]
+    return f"{when}, seed {config.seed + seed}, mini-batch {minibatch}, environment {member}"

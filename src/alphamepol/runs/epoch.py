@@ -1,0 +1,112 @@
+"""One epoch of pre-training, all seeds in one program: collect, find neighbours, improve."""
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, PRNGKeyArray
+
+from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
+from alphamepol.estimation.risk import tail_count
+from alphamepol.learning.alphamepol import EpochReport, Learner, improve_off_policy, improve_on_policy
+from alphamepol.policies import GaussianPolicy, regress_mean
+from alphamepol.runs.checks import check_aliasing, check_particles, space_sizes
+from alphamepol.runs.config import PretrainConfig
+from alphamepol.runs.stopwatch import Stopwatch, wait
+from alphamepol.sampling.compiled import collect
+from alphamepol.sampling.trajectories import Trajectories
+from alphamepol.seeds import map_over_seeds, seed_keys, split_purposes
+
+
+class PretrainState(eqx.Module):
+    """Everything that lives on from epoch to epoch, stacked over seeds."""
+
+    learners: Learner
+    keys: PRNGKeyArray
+
+
+def start_state(environment_class: EnvironmentClass, config: PretrainConfig) -> PretrainState:
+    """Fresh policies, their mean regressed to `initial_mean` if one is given, and Adam moments of zero."""
+    observation_size, action_size = space_sizes(environment_class)
+    space = environment_class[0].observation_space
+    keys = split_purposes(seed_keys(config.seed_list))
+
+    def one_seed(key: PRNGKeyArray) -> Learner:
+        network_key, regression_key = jax.random.split(key)
+        policy = GaussianPolicy(observation_size, action_size, config.hidden, config.initial_log_std, key=network_key)
+        if config.initial_mean != "none":
+            low, high = jnp.asarray(space.low), jnp.asarray(space.high)
+            policy = regress_mean(policy, jnp.array(config.initial_mean), low, high, key=regression_key)
+        return Learner.start(policy)
+
+    return PretrainState(jax.jit(map_over_seeds(one_seed))(keys.policy), keys.epochs)
+
+
+def run_epoch(
+    state: PretrainState, epoch: int, environment_class: EnvironmentClass, config: PretrainConfig, stopwatch: Stopwatch
+) -> tuple[PretrainState, EpochReport, Trajectories]:
+    """What `epoch` does to the state, a report, and the samples it used."""
+    with stopwatch.phase("sampling"):
+        members, keys = _draw(state.keys, epoch, environment_class, config.minibatches)
+        policies = state.learners.policy
+        trajectories = wait(
+            collect(policies, environment_class, members, batch=config.batch, horizon=config.horizon, keys=keys)
+        )
+        check_particles(trajectories, environment_class.names, config, f"epoch {epoch}")
+    with stopwatch.phase("neighbours"):
+        neighbourhood = wait(neighbours_of_minibatches(trajectories, config.neighbours))
+        check_aliasing(neighbourhood, trajectories, environment_class.names, config, f"epoch {epoch}")
+    with stopwatch.phase("learning"):
+        learners, report = wait(improve(state.learners, trajectories, neighbourhood, config))
+    return PretrainState(learners, state.keys), report, trajectories
+
+
+def neighbours_of_minibatches(trajectories: Trajectories, k: int) -> Neighbourhood:
+    """Neighbours among all particles of a mini-batch, its trajectories taken together."""
+    *minibatches, batch, time, features = trajectories.particles.shape
+    particles = trajectories.particles.reshape(*minibatches, batch * time, features)
+    return nearest_neighbours(particles, k, trajectories.valid.reshape(*minibatches, batch * time))
+
+
+def improve(
+    learners: Learner, trajectories: Trajectories, neighbourhood: Neighbourhood, config: PretrainConfig
+) -> tuple[Learner, EpochReport]:
+    """Improve every seed's policy with the epoch's samples."""
+    tail_size = tail_count(config.alpha, config.minibatches)
+    rate = jnp.array(config.learning_rate)
+    if config.update == "on-policy":
+        return _improve_on_policy(learners, trajectories, neighbourhood, rate, tail_size, config.baseline)
+    trust_region = jnp.array(config.trust_region)
+    iterations = config.max_off_policy_iterations
+    return _improve_off_policy(learners, trajectories, neighbourhood, rate, trust_region, tail_size, iterations)
+
+
+@partial(jax.jit, static_argnums=(5, 6))
+def _improve_off_policy(learners, trajectories, neighbourhood, rate, trust_region, tail_size, iterations):
+    def one_seed(*of_seed):
+        return improve_off_policy(*of_seed, rate, trust_region, tail_size=tail_size, max_iterations=iterations)
+
+    return map_over_seeds(one_seed)(learners, trajectories, neighbourhood)
+
+
+@partial(jax.jit, static_argnums=(4, 5))
+def _improve_on_policy(learners, trajectories, neighbourhood, rate, tail_size, baseline):
+    def one_seed(*of_seed):
+        return improve_on_policy(*of_seed, rate, tail_size=tail_size, baseline=baseline)
+
+    return map_over_seeds(one_seed)(learners, trajectories, neighbourhood)
+
+
+@partial(jax.jit, static_argnums=3)
+def _draw(
+    keys: PRNGKeyArray, epoch: int | Int[Array, ""], environment_class: EnvironmentClass, minibatches: int
+) -> tuple[Int[Array, "seeds minibatches"], PRNGKeyArray]:
+    """The members of an epoch's mini-batches and the key of its trajectories."""
+
+    def one_seed(key):
+        members_key, trajectories_key = jax.random.split(jax.random.fold_in(key, epoch))
+        return environment_class.draw(minibatches, key=members_key), trajectories_key
+
+    return jax.vmap(one_seed)(keys)

@@ -1,0 +1,172 @@
+"""How well policies explore each member of a class, on fresh samples."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+
+from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.registry import make
+from alphamepol.errors import InputError
+from alphamepol.estimation.entropy import particle_entropy
+from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
+from alphamepol.estimation.risk import weighted_cvar
+from alphamepol.policies import GaussianPolicy
+from alphamepol.runs.checks import check_aliasing, check_particles, check_policy_fits
+from alphamepol.runs.config import PretrainConfig
+from alphamepol.runs.epoch import neighbours_of_minibatches
+from alphamepol.sampling.compiled import collect
+from alphamepol.sampling.trajectories import Trajectories
+from alphamepol.seeds import seed_keys, split_purposes
+
+BINS = 50
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Entropies of fresh samples, per seed and member, and where the agent went."""
+
+    class_name: str
+    members: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    alpha: float
+    seeds: tuple[int, ...]
+    ceilings: tuple[float, ...]
+    """The largest possible entropy of each member; infinite where unknown."""
+    entropies: Float[np.ndarray, "seeds members minibatches"]
+    trajectory_entropies: Float[np.ndarray, "seeds members trajectories"]
+    visits: np.ndarray | None
+    """Share of particles per cell, (seeds, members, y from south, x from west); None unless particles are in the plane."""
+    extent: tuple[float, float, float, float]
+    """West, east, south and north end of `visits`."""
+
+    @property
+    def member_means(self) -> Float[np.ndarray, "seeds members"]:
+        return self.entropies.mean(axis=-1)
+
+    @property
+    def mean(self) -> Float[np.ndarray, " seeds"]:
+        """E^1 under p_M."""
+        return self.member_means @ np.array(self.probabilities)
+
+    @property
+    def cvar(self) -> Float[np.ndarray, " seeds"]:
+        """E^α under p_M (E1)."""
+        minibatches = self.entropies.shape[-1]
+        weights = np.repeat(np.array(self.probabilities) / minibatches, minibatches)
+        return np.array([weighted_cvar(seed.ravel(), weights, self.alpha) for seed in self.entropies])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The part of summary.json that an evaluation decides."""
+        means = self.member_means
+        return {
+            "class": self.class_name,
+            "alpha": self.alpha,
+            "seeds": list(self.seeds),
+            "members": list(self.members),
+            "probabilities": list(self.probabilities),
+            "entropy": {name: means[:, i].tolist() for i, name in enumerate(self.members)},
+            "ceiling": {
+                name: ceiling if math.isfinite(ceiling) else None
+                for name, ceiling in zip(self.members, self.ceilings, strict=True)
+            },
+            "mean": self.mean.tolist(),
+            "cvar": self.cvar.tolist(),
+        }
+
+
+def evaluate(
+    policies: Mapping[int, GaussianPolicy] | GaussianPolicy,
+    environment_class: EnvironmentClass | str,
+    config: PretrainConfig,
+) -> Evaluation:
+    """Sample `config.evaluation_batches` mini-batches in every member and estimate their entropies.
+
+    **Arguments**
+
+    - `policies`: seed → policy, or one policy, which is then of seed `config.seed`. The seed decides the samples.
+    - `environment_class`: a class or its name; its own probabilities are used for `mean` and `cvar` unless
+      `config.probabilities` gives others.
+    - `config`: horizon, batch, neighbours, alpha and evaluation_batches count here.
+    """
+    config.check()
+    if isinstance(environment_class, str):
+        environment_class = make(environment_class)
+    if config.probabilities:
+        environment_class = environment_class.with_probabilities(config.probabilities)
+    if isinstance(policies, GaussianPolicy):
+        policies = {config.seed: policies}
+    if not policies:
+        raise InputError("policies: none was given; at least one is needed")
+    for policy in policies.values():
+        check_policy_fits(policy, environment_class)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies.values())
+    keys = split_purposes(seed_keys(list(policies))).evaluation
+
+    samples = [_evaluate_member(stacked, environment_class, i, config, keys) for i in range(len(environment_class))]
+    entropies, trajectory_entropies, particles = (np.stack(parts, axis=1) for parts in zip(*samples, strict=True))
+    extent = _extent(environment_class, particles)
+    return Evaluation(
+        class_name=environment_class.name,
+        members=environment_class.names,
+        probabilities=environment_class.probabilities,
+        alpha=config.alpha,
+        seeds=tuple(policies),
+        ceilings=tuple(environment_class[i].entropy_ceiling for i in range(len(environment_class))),
+        entropies=entropies,
+        trajectory_entropies=trajectory_entropies,
+        visits=visit_shares(particles, extent) if particles.shape[-1] == 2 else None,
+        extent=extent,
+    )
+
+
+def _evaluate_member(
+    policies: GaussianPolicy, environment_class: EnvironmentClass, number: int, config: PretrainConfig, keys: PRNGKeyArray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Entropy of each mini-batch and of each trajectory, and the particles (seeds, particles, features)."""
+    members = jnp.full((len(keys), config.evaluation_batches), number)
+    member_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, number)
+    trajectories = collect(
+        policies, environment_class, members, batch=config.batch, horizon=config.horizon, keys=member_keys
+    )
+    when = "evaluation"
+    check_particles(trajectories, environment_class.names, config, when)
+    of_minibatches = neighbours_of_minibatches(trajectories, config.neighbours)
+    check_aliasing(of_minibatches, trajectories, environment_class.names, config, when)
+    entropies = jax.vmap(jax.vmap(particle_entropy))
+    return (
+        np.asarray(entropies(of_minibatches)),
+        np.asarray(entropies(_neighbours_of_trajectories(trajectories, config.neighbours))),
+        np.asarray(trajectories.particles.reshape(len(keys), -1, trajectories.particles.shape[-1])),
+    )
+
+
+def _neighbours_of_trajectories(trajectories: Trajectories, k: int) -> Neighbourhood:
+    """Neighbours within single trajectories: fewer than in a mini-batch, at most a quarter of the shortest."""
+    seeds, minibatches, batch, time, features = trajectories.particles.shape
+    particles = trajectories.particles.reshape(seeds, minibatches * batch, time, features)
+    valid = trajectories.valid.reshape(seeds, minibatches * batch, time)
+    return nearest_neighbours(particles, max(1, min(k, int(valid.sum(axis=-1).min()) // 4)), valid)
+
+
+def visit_shares(particles: Float[np.ndarray, "*sets particles 2"], extent: tuple[float, float, float, float]) -> np.ndarray:
+    """Share of particles in each of BINS × BINS cells, rows from south, columns from west."""
+    west, east, south, north = extent
+    sets = particles.reshape(-1, *particles.shape[-2:])
+    counts = [np.histogram2d(s[:, 1], s[:, 0], BINS, [(south, north), (west, east)])[0] for s in sets]
+    return (np.stack(counts) / particles.shape[-2]).reshape(*particles.shape[:-2], BINS, BINS)
+
+
+def _extent(environment_class: EnvironmentClass, particles: np.ndarray) -> tuple[float, float, float, float]:
+    """The observation space where particles are observations of a bounded plane, else what was visited."""
+    space = environment_class[0].observation_space
+    low, high = getattr(space, "low", np.inf), getattr(space, "high", np.inf)
+    if np.shape(low) != (2,) or not np.all(np.isfinite([low, high])):
+        low, high = particles.min(axis=(0, 1, 2))[:2], particles.max(axis=(0, 1, 2))[:2]
+        low, high = np.resize(low, 2), np.resize(high, 2)
+    return float(low[0]), float(high[0]), float(low[1]), float(high[1])

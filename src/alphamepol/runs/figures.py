@@ -1,0 +1,184 @@
+"""The pictures of a run, each a PNG with the CSV behind it."""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from alphamepol.environments.cmp import CMP
+from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.gridworld import Gridworld
+from alphamepol.files import write_atomically
+from alphamepol.runs.evaluate import BINS, Evaluation, visit_shares
+
+# Okabe and Ito's palette, which colour-blind people tell apart.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#999999", "#882255")
+METHOD_NAMES = {"alphamepol": "αMEPOL", "mepol": "MEPOL"}
+WALL_COLOUR = "#5b6068"
+STYLE = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "figure.dpi": 150,
+}
+
+
+def learning_curves(metrics: Sequence[dict[str, Any]], environment_class: EnvironmentClass, folder: Path) -> None:
+    """Entropy of each member along the epochs: mean over seeds, and a band from the smallest to the largest."""
+    rows = []
+    for name in environment_class.names:
+        by_epoch: dict[int, list[float]] = {}
+        for line in metrics:
+            if name in line["entropy"]:
+                by_epoch.setdefault(line["epoch"], []).append(line["entropy"][name])
+        rows += [(name, epoch, np.mean(v), min(v), max(v), len(v)) for epoch, v in sorted(by_epoch.items())]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(5.5, 3.4), layout="constrained")
+        axes = figure.add_subplot()
+        for name, colour in zip(environment_class.names, _cycle(COLOURS), strict=False):
+            curve = np.array([row[1:5] for row in rows if row[0] == name], float)
+            if len(curve):
+                axes.plot(curve[:, 0], curve[:, 1], color=colour, label=name, linewidth=1.4)
+                axes.fill_between(curve[:, 0], curve[:, 2], curve[:, 3], color=colour, alpha=0.2, linewidth=0)
+        axes.set(xlabel="epoch", ylabel="entropy of a mini-batch")
+        axes.legend(ncols=2 if len(environment_class) > 4 else 1)
+        _save(figure, folder / "learning-curves.png")
+    _write_csv(folder / "learning-curves.csv", ("member", "epoch", "mean", "lowest", "highest", "seeds"), rows)
+
+
+def entropy_histogram(evaluations: Mapping[str, Evaluation], folder: Path) -> None:
+    """Distribution of the entropy of single trajectories under p_M, one histogram per method, members stacked."""
+    shown = {}
+    for method, evaluation in evaluations.items():
+        values = evaluation.trajectory_entropies
+        weights = np.broadcast_to(np.array(evaluation.probabilities)[:, None], values.shape[1:]) / max(1, values.shape[-1])
+        shown[method] = [(values[:, i].ravel(), np.tile(weights[i], len(values)) / len(values)) for i in range(len(evaluation.members))]
+    everything = np.concatenate([values for parts in shown.values() for values, _ in parts])
+    everything = everything[np.isfinite(everything)]
+    if not everything.size:
+        return
+    edges = np.linspace(everything.min(), everything.max() + 1e-6, 41)
+    rows = []
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(5.5, 2.4 * len(shown) + 0.6), layout="constrained")
+        all_axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, (method, parts) in zip(all_axes, shown.items(), strict=True):
+            below = np.zeros(len(edges) - 1)
+            for name, colour, (values, weights) in zip(evaluations[method].members, _cycle(COLOURS), parts, strict=False):
+                shares = np.histogram(values, edges, weights=weights)[0]
+                axes.bar(edges[:-1], shares, np.diff(edges), below, align="edge", color=colour, label=name)
+                below += shares
+                rows += [(method, name, *row) for row in zip(edges[:-1], edges[1:], shares, strict=True)]
+            axes.set(ylabel="share of trajectories", title=METHOD_NAMES.get(method, method))
+            axes.legend(ncols=2 if len(parts) > 4 else 1)
+        all_axes[-1].set_xlabel("entropy of one trajectory")
+        _save(figure, folder / "entropy-histogram.png")
+    _write_csv(folder / "entropy-histogram.csv", ("method", "member", "from", "to", "share"), rows)
+
+
+def heat_maps(
+    evaluations: Mapping[str, Evaluation], environment_class: EnvironmentClass, folder: Path, name: str = "heat-maps"
+) -> None:
+    """Where the agent goes in each member, on a log scale, all seeds together; one row per method.
+
+    Particles that are not in the plane have no map; then nothing is drawn.
+    """
+    if any(evaluation.visits is None for evaluation in evaluations.values()):
+        return
+    members = environment_class.names
+    columns = len(members) if len(evaluations) > 1 else min(5, len(members))
+    panels = [(method, i) for method in evaluations for i in range(len(members))]
+    rows_of_panels = math.ceil(len(panels) / columns)
+    with matplotlib.rc_context(STYLE):
+        width = max(4.2, 2.3 * columns)
+        figure = Figure(figsize=(width, 2.6 * rows_of_panels + 0.3), layout="constrained")
+        all_axes = figure.subplots(rows_of_panels, columns, squeeze=False)
+        norm = LogNorm(1e-5, max(float(e.visits.mean(axis=0).max()) for e in evaluations.values() if e.visits is not None))
+        image = None
+        for axes, (method, i) in zip(all_axes.flat, panels, strict=False):
+            evaluation = evaluations[method]
+            image = draw_heat_map(axes, evaluation, i, environment_class[i], norm)
+            label = f"{METHOD_NAMES.get(method, method)} in {members[i]}" if len(evaluations) > 1 else members[i]
+            axes.set_title(f"{label}\nentropy {evaluation.member_means[:, i].mean():.2f}")
+        for axes in all_axes.flat[len(panels) :]:
+            axes.set_axis_off()
+        figure.colorbar(image, ax=all_axes, label="share of time", shrink=0.8, aspect=30)
+        _save(figure, folder / f"{name}.png")
+    _write_csv(folder / f"{name}.csv", ("method", "member", "x", "y", "share"), _visit_rows(evaluations))
+
+
+def draw_heat_map(axes: Axes, evaluation: Evaluation, number: int, member: CMP, norm: LogNorm):
+    """One member's map: share of time per cell, walls in grey, never-visited ground in white."""
+    assert evaluation.visits is not None
+    shares = evaluation.visits[:, number].mean(axis=0)
+    image = axes.imshow(
+        np.ma.masked_equal(shares, 0), norm=norm, origin="lower", extent=evaluation.extent, cmap="viridis", interpolation="nearest"
+    )
+    if isinstance(member, Gridworld):
+        rows, columns = member.walls.shape
+        for row, column in np.argwhere(np.asarray(member.walls)):
+            corner = (2 * column / columns - 1, 1 - 2 * (row + 1) / rows)
+            axes.add_patch(matplotlib.patches.Rectangle(corner, 2 / columns, 2 / rows, color=WALL_COLOUR, linewidth=0))
+    axes.set(xlim=evaluation.extent[:2], ylim=evaluation.extent[2:], xticks=[], yticks=[], aspect="equal")
+    for spine in axes.spines.values():
+        spine.set(visible=True, color=WALL_COLOUR)
+    return image
+
+
+def heat_map_pixels(particles: np.ndarray, member: CMP, size: int = 200) -> np.ndarray:
+    """A quick heat-map without axes, for TensorBoard: (size, size, 3) uint8."""
+    extent = (-1.0, 1.0, -1.0, 1.0)
+    if not isinstance(member, Gridworld):
+        (west, south), (east, north) = particles.min(axis=0), particles.max(axis=0)
+        extent = (float(west), float(east), float(south), float(north))
+    shares = visit_shares(particles, extent)[::-1]
+    brightness = np.clip(np.log(np.maximum(shares, 1e-6) / 1e-5) / np.log(1e-2 / 1e-5), 0, 1)
+    colours = matplotlib.colormaps["viridis"](brightness)[..., :3]
+    colours[shares == 0] = 1.0
+    pixels = np.kron(colours, np.ones((size // BINS, size // BINS, 1)))
+    if isinstance(member, Gridworld):
+        rows, columns = member.walls.shape
+        y, x = np.arange(size) * rows // size, np.arange(size) * columns // size
+        pixels[np.asarray(member.walls)[y][:, x]] = matplotlib.colors.to_rgb(WALL_COLOUR)
+    return (255 * pixels).astype(np.uint8)
+
+
+def _visit_rows(evaluations: Mapping[str, Evaluation]) -> Iterable[tuple[Any, ...]]:
+    for method, evaluation in evaluations.items():
+        assert evaluation.visits is not None
+        west, east, south, north = evaluation.extent
+        xs = west + (np.arange(BINS) + 0.5) * (east - west) / BINS
+        ys = south + (np.arange(BINS) + 0.5) * (north - south) / BINS
+        for i, member in enumerate(evaluation.members):
+            shares = evaluation.visits[:, i].mean(axis=0)
+            for row, column in np.argwhere(shares > 0):
+                yield method, member, xs[column], ys[row], shares[row, column]
+
+
+def _save(figure: Figure, path: Path) -> None:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Software": None})
+    write_atomically(path, buffer.getvalue())
+
+
+def _write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in row] for row in rows)
+    write_atomically(path, buffer.getvalue())
+
+
+def _cycle(colours: Sequence[str]) -> Iterable[str]:
+    while True:
+        yield from colours

@@ -1,0 +1,127 @@
+"""The folder of a run: what is where, and whether a run may use it."""
+
+import json
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from alphamepol.errors import InputError
+from alphamepol.files import to_json, write_atomically
+from alphamepol.policies import GaussianPolicy, load_policy
+
+DECISIVE = ("command", "class", "members", "probabilities", "config")
+"""The parts of config.json that decide what a run computes; the rest says where it came from."""
+
+
+class RunFolder:
+    """Paths inside a run folder, and its readers."""
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.config = self.path / "config.json"
+        self.metrics = self.path / "metrics.jsonl"
+        self.summary = self.path / "summary.json"
+        self.checkpoints = self.path / "checkpoints"
+        self.policies = self.path / "policy"
+        self.figures = self.path / "figures"
+        self.tensorboard = self.path / "tensorboard"
+
+    def policy(self, seed: int) -> Path:
+        return self.policies / f"seed-{seed}.safetensors"
+
+    def read_config(self) -> dict[str, Any]:
+        if not self.config.is_file():
+            raise InputError(f"run: {self.path} is not a run folder, it has no config.json")
+        return _read_json(self.config)
+
+    def read_summary(self) -> dict[str, Any]:
+        if not self.summary.is_file():
+            raise InputError(f"run: {self.path} has not finished, it has no summary.json; continue it with --resume")
+        return _read_json(self.summary)
+
+    def load_policies(self) -> dict[int, GaussianPolicy]:
+        """The final policy of every seed."""
+        self.read_summary()
+        config = self.read_config()["config"]
+        seeds = range(config["seed"], config["seed"] + config["seeds"])
+        return {seed: load_policy(self.policy(seed)) for seed in seeds}
+
+    def claim(self, description: dict[str, Any], *, resume: bool) -> None:
+        """Take the folder for the run that `description` says, or refuse without writing anything."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"folder: {self.path} is a file; give the name of a folder")
+        if not self.config.is_file():
+            if resume:
+                raise InputError(f"folder: {self.path} holds no run to resume; leave --resume away to start one")
+            if self.path.is_dir() and any(self.path.iterdir()):
+                raise InputError(f"folder: {self.path} is not empty and holds no run; choose another --folder")
+            write_atomically(self.config, to_json(description))
+            return
+        if not resume:
+            raise InputError(
+                f"folder: {self.path} holds another run; choose another --folder, or continue that run with --resume"
+            )
+        found = self.read_config()
+        for part in DECISIVE:
+            if found.get(part) != description[part]:
+                raise InputError(f"folder: {self.path} holds a run with another {_difference(part, found.get(part), description[part])}")
+
+
+def describe(command: str, **parts: Any) -> dict[str, Any]:
+    """What config.json holds: everything needed to run it again, with versions, commit and device."""
+    return {
+        "command": command,
+        **parts,
+        "command_line": " ".join(Path(word).name if i == 0 else word for i, word in enumerate(sys.argv)),
+        "versions": {name: _version(name) for name in ("alphamepol", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")}
+        | {"python": sys.version.split()[0]},
+        "commit": _commit(),
+        "device": device_name(),
+    }
+
+
+def device_name() -> str:
+    """The device that computes, e.g. "NVIDIA H200" or "cpu"."""
+    return jax.devices()[0].device_kind
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"run: {path} cannot be read ({error})") from error
+    if not isinstance(content, dict):
+        raise InputError(f"run: {path} does not hold a JSON object")
+    return content
+
+
+def _difference(part: str, found: Any, asked: Any) -> str:
+    if not (isinstance(found, dict) and isinstance(asked, dict)):
+        return f"{part}: {json.dumps(found)}, not {json.dumps(asked)}"
+    name = next(name for name in found | asked if found.get(name) != asked.get(name))
+    return f"{name}: {json.dumps(found.get(name))}, not {json.dumps(asked.get(name))}"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """The commit of this package's source, if it lies in a git checkout."""
+    here = Path(__file__).parent
+    git = ["git", "-C", str(here)]
+    try:
+        tracked = subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, check=False)
+        if tracked.returncode:
+            return None
+        found = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return found.stdout.strip() or None

@@ -1,0 +1,86 @@
+"""The numbers of every epoch and seed: metrics.jsonl, and TensorBoard."""
+
+import json
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from alphamepol.files import write_atomically
+
+
+class Logger(Protocol):
+    """Where metrics go. One call per epoch and seed; pictures come when there are some."""
+
+    def log(self, line: dict[str, Any]) -> None:
+        """Take the metrics of one epoch and seed, as they are in metrics.jsonl."""
+
+    def log_picture(self, name: str, epoch: int, pixels: np.ndarray) -> None:
+        """Take a picture (height, width, 3), uint8."""
+
+    def close(self) -> None:
+        """Finish writing."""
+
+
+class JsonLinesLogger:
+    """metrics.jsonl: append-only, one JSON object per epoch and seed."""
+
+    def __init__(self, path: Path, *, keep_epochs: int = 0):
+        """Lines of epochs from `keep_epochs` on, or half lines, are of a crash and will be computed again."""
+        if path.exists():
+            kept = [line for line in read_metrics(path) if line["epoch"] < keep_epochs]
+            write_atomically(path, "".join(_to_line(line) for line in kept))
+        self._file = path.open("a", encoding="utf-8")
+
+    def log(self, line: dict[str, Any]) -> None:
+        self._file.write(_to_line(line))
+        self._file.flush()
+
+    def log_picture(self, name: str, epoch: int, pixels: np.ndarray) -> None:
+        """Pictures have no place in JSON."""
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class TensorBoardLogger:
+    """The same numbers as TensorBoard scalars, one curve per seed, and the pictures."""
+
+    def __init__(self, folder: Path, *, keep_epochs: int = 0):
+        from tensorboardX import SummaryWriter
+
+        self._writer = SummaryWriter(str(folder), purge_step=keep_epochs or None)
+
+    def log(self, line: dict[str, Any]) -> None:
+        for tag, number in _flatten(line).items():
+            if tag not in ("epoch", "seed"):
+                self._writer.add_scalar(f"{tag}/seed-{line['seed']}", number, line["epoch"])
+
+    def log_picture(self, name: str, epoch: int, pixels: np.ndarray) -> None:
+        self._writer.add_image(name, pixels, epoch, dataformats="HWC")
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a metrics.jsonl; a last line cut by a crash is left out."""
+    lines = []
+    for text in path.read_text(encoding="utf-8").splitlines():
+        try:
+            lines.append(json.loads(text))
+        except ValueError:
+            break
+    return lines
+
+
+def _flatten(value: Any, path: str = "") -> dict[str, float]:
+    """Numbers by their path: {"entropy": {"GWS": 0.5}} becomes {"entropy/GWS": 0.5}."""
+    if isinstance(value, dict | list):
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        return {tag: number for name, part in parts for tag, number in _flatten(part, f"{path}/{name}").items()}
+    return {path.removeprefix("/"): value}
+
+
+def _to_line(line: dict[str, Any]) -> str:
+    return json.dumps(line, allow_nan=False) + "\n"

@@ -1,0 +1,69 @@
+"""What a run writes down: the metrics of an epoch, and the summary of the whole."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.learning.alphamepol import EpochReport
+from alphamepol.runs.config import PretrainConfig
+from alphamepol.runs.epoch import PretrainState
+from alphamepol.runs.evaluate import Evaluation
+from alphamepol.runs.folder import device_name
+from alphamepol.sampling.trajectories import Trajectories
+
+
+def metrics_lines(
+    epoch: int,
+    environment_class: EnvironmentClass,
+    config: PretrainConfig,
+    trajectories: Trajectories,
+    report: EpochReport,
+    state: PretrainState,
+    seconds: dict[str, float],
+) -> list[dict[str, Any]]:
+    """One line per seed for metrics.jsonl.
+
+    `objective`, `mean_entropy`, `entropy` and `tail_share` are of the policy that sampled the epoch, which has seen
+    `epoch` epochs; `objective_after`, `kl` and `sigma` are of the one that came out. Seconds are of all seeds together.
+    """
+    names = environment_class.names
+    # One transfer from the device instead of one per number.
+    report, members, log_std = jax.device_get((report, trajectories.members, state.learners.policy.log_std))
+    lines = []
+    for i, seed in enumerate(config.seed_list):
+        of_member = [members[i] == number for number in range(len(names))]
+        entropies, tail = report.entropies[i], report.tail[i]
+        lines.append(
+            {
+                "epoch": epoch,
+                "seed": seed,
+                "objective": float(report.objective[i]),
+                "mean_entropy": float(entropies.mean()),
+                "entropy": {name: float(entropies[of].mean()) for name, of in zip(names, of_member, strict=True) if of.any()},
+                "tail_share": {name: float(tail[of].sum() / tail.sum()) for name, of in zip(names, of_member, strict=True)},
+                "objective_after": float(report.objective_after[i]),
+                "kl": float(report.kl[i]),
+                "iterations": int(report.iterations[i]),
+                "backtracks": int(report.backtracks[i]),
+                "sigma": [float(value) for value in np.exp(log_std[i])],
+                "seconds": seconds,
+            }
+        )
+    return lines
+
+
+def summarise(config: PretrainConfig, evaluation: Evaluation, seconds: dict[str, float]) -> dict[str, Any]:
+    """summary.json: the final numbers of a run."""
+    steps = config.epochs * config.trajectories * config.horizon * config.seeds
+    working = sum(seconds[phase] for phase in ("sampling", "neighbours", "learning"))
+    return {
+        "method": config.method,
+        "epochs": config.epochs,
+        **evaluation.to_dict(),
+        "evaluation_batches": config.evaluation_batches,
+        "steps_per_second": steps / working,
+        "seconds": seconds,
+        "device": device_name(),
+    }

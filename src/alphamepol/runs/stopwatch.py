@@ -1,0 +1,69 @@
+"""Seconds per phase, with compilation counted apart from the phase that waited for it."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+from jax import monitoring
+
+PHASES = ("sampling", "neighbours", "learning")
+EVALUATION, COMPILATION = "evaluation", "compilation"
+_compiling = 0.0
+
+
+def _add_compilation(event: str, seconds: float, **_: Any) -> None:
+    global _compiling
+    # Tracing is left out: its events are nested and would count twice.
+    if event in ("/jax/core/compile/backend_compile_duration", "/jax/core/compile/jaxpr_to_mlir_module_duration"):
+        _compiling += seconds
+
+
+monitoring.register_event_duration_secs_listener(_add_compilation)
+
+
+class Stopwatch:
+    """Adds up the seconds of named phases."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._start = time.perf_counter()
+        self._total_before = 0.0
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start, compiled = time.perf_counter(), _compiling
+        try:
+            yield
+        finally:
+            compilation = _compiling - compiled
+            self.seconds[COMPILATION] += compilation
+            self.seconds[name] += time.perf_counter() - start - compilation
+
+    def lap(self) -> Callable[[], dict[str, float]]:
+        """Start a lap; calling the result gives the seconds of each phase since then."""
+        start = dict(self.seconds)
+        return lambda: {name: self.seconds[name] - start.get(name, 0.0) for name in PHASES}
+
+    def so_far(self) -> dict[str, float]:
+        """Seconds per phase and in total, those of earlier parts of the run included."""
+        total = self._total_before + time.perf_counter() - self._start
+        return {name: self.seconds[name] for name in (*PHASES, EVALUATION, COMPILATION)} | {"total": total}
+
+    def add(self, earlier: dict[str, float]) -> None:
+        """Count what an earlier part of the run has used, as `so_far` gave it."""
+        for name, seconds in earlier.items():
+            self.seconds[name] += seconds
+        self._total_before += earlier["total"]
+
+
+def wait(tree: Any) -> Any:
+    """Block until all arrays are computed, but let Ctrl-C through (JAX's own waiting does not)."""
+    for leaf in jax.tree.leaves(tree):
+        pause = 1e-4
+        while isinstance(leaf, jax.Array) and not leaf.is_ready():
+            time.sleep(pause)
+            pause = min(1.1 * pause, 0.01)
+    return jax.block_until_ready(tree)
