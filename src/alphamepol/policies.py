@@ -34,11 +34,15 @@ class GaussianPolicy(eqx.Module):
         *,
         key: PRNGKeyArray,
     ):
-        """Xavier-uniform weights and zero biases."""
+        """Xavier-uniform weights; biases uniform in ±1/√inputs.
+
+        The biases matter: were they zero, every unit of the first layer would bend at the origin, and a policy could
+        hardly do one thing in one room and another in the next.
+        """
         sizes = [observation_size, *hidden, action_size]
         keys = jax.random.split(key, len(sizes) - 1)
         self.layers = tuple(
-            _xavier(eqx.nn.Linear(inputs, outputs, key=layer_key), key=layer_key)
+            _linear(inputs, outputs, key=layer_key)
             for inputs, outputs, layer_key in zip(sizes[:-1], sizes[1:], keys, strict=True)
         )
         self.log_std = jnp.zeros(action_size) + initial_log_std
@@ -130,7 +134,8 @@ def _template(kind: str, observation_size: int, action_size: int, hidden: Sequen
     return eqx.filter_eval_shape(lambda: GaussianPolicy(observation_size, action_size, hidden, key=jax.random.key(0)))
 
 
-def _xavier(layer: eqx.nn.Linear, *, key: PRNGKeyArray) -> eqx.nn.Linear:
-    bound = (6 / (layer.in_features + layer.out_features)) ** 0.5
-    weight = jax.random.uniform(key, (layer.out_features, layer.in_features), minval=-bound, maxval=bound)
-    return eqx.tree_at(lambda l: (l.weight, l.bias), layer, (weight, jnp.zeros(layer.out_features)))
+def _linear(inputs: int, outputs: int, *, key: PRNGKeyArray) -> eqx.nn.Linear:
+    weight_key, layer_key = jax.random.split(key)
+    bound = (6 / (inputs + outputs)) ** 0.5
+    weight = jax.random.uniform(weight_key, (outputs, inputs), minval=-bound, maxval=bound)
+    return eqx.tree_at(lambda layer: layer.weight, eqx.nn.Linear(inputs, outputs, key=layer_key), weight)
