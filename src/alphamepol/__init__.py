@@ -6,7 +6,7 @@ The public names are loaded when first used, so that `alphamepol --help` does no
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from alphamepol.environments import gymnasium_ids as _gymnasium_ids  # registers the ids
+from alphamepol.environments.gymnasium_ids import register_ids
 
 if TYPE_CHECKING:
     from alphamepol.environments.cmp import CMP as CMP
@@ -57,6 +57,8 @@ _HOME = {
 
 __all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 __version__ = "0.1.0"
+
+register_ids()
 
 
 def __getattr__(name: str) -> Any:

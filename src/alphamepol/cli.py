@@ -18,7 +18,6 @@ from alphamepol.runs.presets import CLASSES_WITH_SETTINGS, Preset, preset
 INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
 
-
 @dataclass(frozen=True)
 class Pretrain:
     """Pre-train one policy per seed that explores every member of CLASS, without reward.
@@ -31,7 +30,7 @@ class Pretrain:
     """The class of environments; `alphamepol classes` lists them."""
     config: Annotated[PretrainConfig, tyro.conf.arg(name="")]
     preset: Preset = "paper"
-    """paper: the paper's settings, ten seeds; authors: those of the authors' scripts; quick: small, one seed, a minute."""
+    """paper: the paper's settings, ten seeds; authors: those of the authors' scripts; quick: a minute on two cores."""
     folder: Path | None = None
     """The run folder; runs/CLASS-alpha-ALPHA-seed-FIRST if not given."""
     resume: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -64,7 +63,9 @@ class Evaluate:
     def run(self) -> None:
         from alphamepol.runs.evaluate_run import evaluate_run
 
-        folder = evaluate_run(self.run_folder, class_name=self.environment_class, batches=self.batches, folder=self.folder)
+        folder = evaluate_run(
+            self.run_folder, class_name=self.environment_class, batches=self.batches, folder=self.folder
+        )
         say(f"Everything is in {folder}: numbers in summary.json, pictures in figures/.")
 
 
@@ -131,29 +132,30 @@ def say(sentence: str) -> None:
 
 def _parse(arguments: list[str]) -> Any:
     default = Pretrain(tyro.MISSING, _preset_of(arguments))
-    commands = Annotated[Pretrain, tyro.conf.subcommand("pretrain", default=default)]
+    commands: Any = Annotated[Pretrain, tyro.conf.subcommand("pretrain", default=default)]
     for command in (Evaluate, Classes, Demo):
         commands |= Annotated[command, tyro.conf.subcommand(command.__name__.lower())]
     return tyro.cli(
         commands,
         prog="alphamepol",
-        description="Reward-free pre-training of one policy over a class of environments, the rare and hostile included.",
+        description="Pre-train one policy, without reward, that explores every environment of a class.",
         args=arguments,
         config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff),
     )
 
 
 def _preset_of(arguments: list[str]) -> PretrainConfig:
-    """The defaults: the settings of the preset and class that the command line names, wherever it does."""
-    name = "paper"
-    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
-        if word == "--preset":
-            name = following
-        elif word.startswith("--preset="):
-            name = word.removeprefix("--preset=")
-    class_name = next((word for word in arguments if word in CLASSES_WITH_SETTINGS), "gridworld-slope")
-    # An unknown preset is refused by the parser, with its own sentence.
-    return preset(name if name in get_args(Preset) else "paper", class_name)
+    """The defaults: the settings of the preset and class that the command line names, wherever it does.
+
+    What is not known is passed over here: the parser, or the command, refuses it with a sentence.
+    """
+    words = [word.removeprefix("--preset=") for word in arguments]
+    name: Preset = "paper"
+    for known in get_args(Preset):
+        if known in words:
+            name = known
+    class_name = next((word for word in words if word in CLASSES_WITH_SETTINGS), "gridworld-slope")
+    return preset(name, class_name)
 
 
 def _fail(sentence: str, status: int) -> int:

@@ -68,4 +68,6 @@ def fill(template: Tree, arrays: dict[str, np.ndarray]) -> Tree:
 
 def named_leaves(tree: Any) -> dict[str, Any]:
     """Leaves by their path, e.g. `layers.0.weight`, in the order of the tree."""
-    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree.leaves_with_path(tree)}
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree.leaves_with_path(tree)
+    }

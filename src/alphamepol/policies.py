@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
@@ -47,7 +48,7 @@ class GaussianPolicy(eqx.Module):
         )
         self.log_std = jnp.zeros(action_size) + initial_log_std
 
-    def mean(self, observation: Float[Array, " observation"]) -> Float[Array, " action"]:
+    def mean(self, observation: Float[Array | np.ndarray, " observation"]) -> Float[Array, " action"]:
         """The deterministic action."""
         hidden = jnp.asarray(observation)
         for layer in self.layers[:-1]:
@@ -104,7 +105,8 @@ def regress_mean(
         updates, moments = optimiser.update(jax.grad(loss)(policy, observations), moments)
         return (eqx.apply_updates(policy, updates), moments), None
 
-    (policy, _), _ = jax.lax.scan(fit, (policy, optimiser.init(policy)), jax.random.split(key, 50))
+    start = policy, optimiser.init(policy)  # pyright: ignore[reportArgumentType] (Optax does not know modules)
+    (policy, _), _ = jax.lax.scan(fit, start, jax.random.split(key, 50))
     return policy
 
 

@@ -1,6 +1,7 @@
 """Pictures of a gridworld as pixel arrays."""
 
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -26,7 +27,7 @@ def draw_trail(member: Gridworld, trail: Float[np.ndarray, "steps 2"]) -> UInt8[
     ).copy()
     canvas = ImageDraw.Draw(image)
     points = [_pixel(x, y) for x, y in trail]
-    for i, (start, end) in enumerate(zip(points, points[1:], strict=False)):
+    for i, (start, end) in enumerate(pairwise(points)):
         age = (i + 1) / len(points)
         colour = tuple(int(c) for c in TRAIL_OLD + age * (TRAIL_NEW - TRAIL_OLD))
         canvas.line([start, end], fill=colour, width=SMOOTHING)

@@ -35,7 +35,9 @@ class EnvironmentClass(eqx.Module, Generic[Member]):
     probabilities: tuple[float, ...] = eqx.field(static=True)
     name: str = eqx.field(static=True)
 
-    def __init__(self, members: Mapping[str, Member], probabilities: Sequence[float] | None = None, name: str = "custom"):
+    def __init__(
+        self, members: Mapping[str, Member], probabilities: Sequence[float] | None = None, name: str = "custom"
+    ):
         if not members:
             raise InputError("members: a class needs at least one member")
         self.names = tuple(members)

@@ -52,7 +52,9 @@ class Gridworld(CMP):
     slope_mean: Float[Array, ""]
     slope_above: Float[Array, ""]
 
-    def __init__(self, layout: str, *, slope: str | None = None, slope_mean: float = MAX_STEP / 2, slope_above: float = -1.0):
+    def __init__(
+        self, layout: str, *, slope: str | None = None, slope_mean: float = MAX_STEP / 2, slope_above: float = -1.0
+    ):
         walls = parse_layout(layout)
         if not np.any(_start_areas(*walls.shape) * ~walls):
             raise InputError("layout: the north-west square x ≤ -0.5, y ≥ 0.5, where trajectories start, is all wall")
@@ -61,9 +63,9 @@ class Gridworld(CMP):
         if not (math.isfinite(slope_mean) and slope_mean >= 0):
             raise InputError(f"slope_mean: {slope_mean} was given; it must be finite and at least 0")
         self.walls = jnp.asarray(walls)
-        self.slope_direction = jnp.array(DIRECTIONS[slope] if slope else (0.0, 0.0))
-        self.slope_mean = jnp.array(slope_mean if slope else 0.0)
-        self.slope_above = jnp.array(float(slope_above))
+        self.slope_direction = jnp.array(DIRECTIONS[slope] if slope else (0.0, 0.0), float)
+        self.slope_mean = jnp.array(slope_mean if slope else 0.0, float)
+        self.slope_above = jnp.array(slope_above, float)
 
     @property
     def observation_space(self) -> gymnasium.spaces.Box:

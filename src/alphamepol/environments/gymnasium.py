@@ -40,7 +40,9 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         self.action_space = self.member.action_space
         self._trail: list[np.ndarray] = []
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
         with jax.default_device(self._device):
             self._key = jax.random.key(int(self.np_random.integers(2**31)))
@@ -52,7 +54,9 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
     def step(self, action: np.ndarray) -> tuple[np.ndarray, SupportsFloat, bool, bool, dict[str, Any]]:
         self._steps += 1
         with jax.default_device(self._device):
-            self._state, observation, ended = _step(self.member, self._state, np.asarray(action), self._key, self._steps)
+            self._state, observation, ended = _step(
+                self.member, self._state, np.asarray(action), self._key, self._steps
+            )
         self._trail.append(np.asarray(self._state))
         return np.asarray(observation), 0.0, bool(ended), self._steps >= self.horizon, {}
 

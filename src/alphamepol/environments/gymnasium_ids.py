@@ -1,4 +1,4 @@
-"""Registers the members as Gymnasium environments, by string: nothing heavy is imported until one is made."""
+"""The members as Gymnasium ids."""
 
 import gymnasium
 
@@ -9,5 +9,8 @@ IDS = {
     "alphamepol/Counterexample-v0": {"class_name": "gridworld-counterexample", "member": 0},
 }
 
-for _id, _arguments in IDS.items():
-    gymnasium.register(_id, entry_point="alphamepol.environments.gymnasium:MemberEnvironment", kwargs=_arguments)
+
+def register_ids() -> None:
+    """Register every id, its environment by string: nothing heavy is imported until one is made."""
+    for name, arguments in IDS.items():
+        gymnasium.register(name, entry_point="alphamepol.environments.gymnasium:MemberEnvironment", kwargs=arguments)

@@ -53,7 +53,9 @@ _SIDE_BY_SIDE = (
 )
 
 MULTIGRID: tuple[str, ...] = tuple(
-    "\n".join(column) for block in _SIDE_BY_SIDE for column in zip(*(line.split() for line in block.split("\n") if line.strip()), strict=True)
+    "\n".join(column)
+    for block in _SIDE_BY_SIDE
+    for column in zip(*(line.split() for line in block.split("\n") if line.strip()), strict=True)
 )
 """The ten maps of MultiGrid, members 0 to 9."""
 

@@ -74,7 +74,9 @@ def kl_of_masses(
     return jnp.maximum(jnp.log(neighbourhood.k / count) - mean_log_mass, 0.0)
 
 
-def neighbour_masses(neighbourhood: Neighbourhood, log_weights: Float[Array, " particles"]) -> Float[Array, " particles"]:
+def neighbour_masses(
+    neighbourhood: Neighbourhood, log_weights: Float[Array, " particles"]
+) -> Float[Array, " particles"]:
     """W_t of (E5): the normalised weight of each particle's neighbours; 1 for invalid particles."""
     weights = jax.nn.softmax(jnp.where(neighbourhood.valid, log_weights, -jnp.inf))
     masses = jnp.sum(weights[neighbourhood.indices], axis=-1)

@@ -50,9 +50,11 @@ def nearest_neighbours(
         valid = np.ones((*sets, particles), bool)
     fewest = int(jnp.min(jnp.sum(valid, axis=-1)))
     if not 1 <= k < fewest:
-        raise InputError(f"neighbours: k = {k} was given for {fewest} particles; it must be at least 1 and less than those")
+        raise InputError(
+            f"neighbours: k = {k} was given for {fewest} particles; it must be at least 1 and less than those"
+        )
     if method == "auto":
-        method = best_method(particles, dimension, k)
+        method = best_method(dimension)
     search = _by_tree if method == "tree" else _by_brute_force
     flat = points.reshape(-1, particles, dimension), valid.reshape(-1, particles)
     radii, indices = search(*flat, k=k)
@@ -65,10 +67,9 @@ def nearest_neighbours(
     )
 
 
-def best_method(particles: int, dimension: int, k: int) -> Literal["tree", "brute"]:
-    """The quicker method, by the measurements in benchmarks/README.md."""
-    on_host = jax.default_backend() == "cpu"
-    return "tree" if on_host and dimension <= 3 and k * 10 <= particles else "brute"
+def best_method(dimension: int) -> Literal["tree", "brute"]:
+    """The quicker method, by the measurements in benchmarks/README.md: the tree for few dimensions on a CPU."""
+    return "tree" if jax.default_backend() == "cpu" and dimension < 8 else "brute"
 
 
 def _by_tree(
@@ -83,7 +84,7 @@ def _by_tree(
 
     def search(i: int) -> None:
         rows = np.flatnonzero(valid[i])
-        distances, found = KDTree(points[i, rows]).query(points[i, rows], k + 1)
+        distances, found = (np.asarray(part) for part in KDTree(points[i, rows]).query(points[i, rows], k + 1))
         # Usually the first found is the particle itself; among coinciding ones it may be any, or missing.
         itself = found == np.arange(len(rows))[:, None]
         itself[~itself.any(axis=1), -1] = True
@@ -106,21 +107,25 @@ def _by_brute_force(
 
 @partial(jax.jit, static_argnums=2)
 def _brute_force(points, valid, k):
-    particles, dimension = points.shape[1:]
+    sets, particles, dimension = points.shape
+    squared_distances = _squared_distances if dimension <= 8 else _squared_distances_by_product
 
-    def search(one):
-        points, valid = one
-        squares = _squared_distances(points) if dimension <= 8 else _squared_distances_by_product(points)
-        squares = jnp.where(jnp.eye(particles, dtype=bool) | ~valid, jnp.inf, squares)
-        negative, indices = jax.lax.top_k(-squares, k)
+    def search(some):
+        points, valid = some
+        squares = jax.vmap(squared_distances)(points)
+        squares = jnp.where(jnp.eye(particles, dtype=bool) | ~valid[:, None, :], jnp.inf, squares)
+        # In two axes: XLA sorts whole rows, ten times slower, when there are three.
+        indices = jax.lax.top_k(-squares.reshape(-1, particles), k)[1].reshape(*valid.shape, k)
         # The distance of the k-th is taken again from differences, exact where the product above cancels.
-        kth = points[indices[:, -1]]
+        kth = jax.vmap(lambda points, indices: points[indices[:, -1]])(points, indices)
         radii = jnp.sqrt(jnp.sum((points - kth) ** 2, axis=-1))
         return jnp.where(valid, radii, 1.0), indices
 
-    # Set after set on a CPU, some together on an accelerator; either way memory stays bounded.
-    together = 1 if jax.default_backend() == "cpu" else max(1, 2**27 // particles**2)
-    return jax.lax.map(search, (points, valid), batch_size=together)
+    # One set after the other on a CPU, some together on an accelerator; either way memory stays bounded.
+    most = 1 if jax.default_backend() == "cpu" else max(1, 2**27 // particles**2)
+    together = max(size for size in range(1, most + 1) if sets % size == 0)
+    split = jax.tree.map(lambda leaf: leaf.reshape(-1, together, *leaf.shape[1:]), (points, valid))
+    return jax.tree.map(lambda leaf: leaf.reshape(sets, *leaf.shape[2:]), jax.lax.map(search, split))
 
 
 def _squared_distances(points):

@@ -35,7 +35,9 @@ def run_demo(folder: Path, seed: int) -> None:
         "the worst fifth and explores both.",
         highlight=False,
     )
-    console.print(f"Picture: {folder / 'demo.png'}    Runs: {folder}/mepol, {folder}/alphamepol", highlight=False, soft_wrap=True)
+    console.print(
+        f"Picture: {folder / 'demo.png'}    Runs: {folder}/mepol, {folder}/alphamepol", highlight=False, soft_wrap=True
+    )
     console.print("Next: alphamepol pretrain gridworld-slope --preset paper --seeds 1", highlight=False, soft_wrap=True)
 
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from alphamepol.estimation.entropy import entropy_of_masses, kl_of_masses, neighbour_masses, particle_entropy
 from alphamepol.estimation.knn import Neighbourhood
 from alphamepol.learning.log_probabilities import log_probabilities, score_sum
+from alphamepol.mapping import map_leading_axis
 from alphamepol.policies import GaussianPolicy
 from alphamepol.sampling.trajectories import Trajectories
 
@@ -29,7 +30,7 @@ class Learner(eqx.Module):
 
     @classmethod
     def start(cls, policy: GaussianPolicy) -> "Learner":
-        return cls(policy, ADAM.init(policy))
+        return cls(policy, ADAM.init(policy))  # pyright: ignore[reportArgumentType] (Optax does not know modules)
 
 
 class EpochReport(eqx.Module):
@@ -134,7 +135,9 @@ def tail_gradient(
     one backward pass through the network.
     """
     tail = jnp.argsort(iterate.entropies)[:tail_size]
-    samples, neighbours, log_ratios = jax.tree.map(lambda leaf: leaf[tail], (trajectories, neighbourhood, iterate.log_ratios))
+    samples, neighbours, log_ratios = jax.tree.map(
+        lambda leaf: leaf[tail], (trajectories, neighbourhood, iterate.log_ratios)
+    )
     coefficients = jax.grad(lambda ratios: jnp.mean(estimate(ratios, samples, neighbours)[0]))(log_ratios)
     return score_sum(iterate.learner.policy, samples.observations, samples.actions, coefficients)
 
@@ -157,7 +160,7 @@ def on_policy_gradient(
 
 def ascend(learner: Learner, gradient: GaussianPolicy, rate: Float[Array, ""]) -> Learner:
     """One Adam step uphill."""
-    direction, moments = ADAM.update(gradient, learner.moments)
+    direction, moments = ADAM.update(gradient, learner.moments)  # pyright: ignore[reportArgumentType]
     policy = jax.tree.map(lambda parameter, change: parameter + rate * change, learner.policy, direction)
     return Learner(policy, moments)
 
@@ -168,7 +171,7 @@ def estimate(
     """Entropy of every mini-batch (E5) and KL of the epoch (E6) under a policy with these ln π_θ'/π_θ (E4)."""
     log_weights = jnp.where(trajectories.valid, jnp.cumsum(log_ratios, axis=-1), -jnp.inf)
     log_weights = log_weights.reshape(neighbourhood.valid.shape)
-    masses = jax.vmap(neighbour_masses)(neighbourhood, log_weights)
+    masses = map_leading_axis(neighbour_masses)(neighbourhood, log_weights)
     entropies = jax.vmap(entropy_of_masses)(neighbourhood, masses)
     return entropies, kl_of_masses(neighbourhood, log_weights, masses)
 

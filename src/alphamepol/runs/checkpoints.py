@@ -23,9 +23,7 @@ def save_checkpoint(folder: Path, epoch: int, tree: Any, notes: dict[str, Any]) 
         old.with_suffix(".safetensors").unlink(missing_ok=True)
 
 
-def load_newest_checkpoint(
-    folder: Path, template: Tree
-) -> tuple[tuple[Tree, dict[str, Any]] | None, list[str]]:
+def load_newest_checkpoint(folder: Path, template: Tree) -> tuple[tuple[Tree, dict[str, Any]] | None, list[str]]:
     """The newest intact checkpoint with its notes, if there is one, and a sentence on each damaged one."""
     damaged = []
     for description_file in sorted(folder.glob("epoch-*.json"), reverse=True):

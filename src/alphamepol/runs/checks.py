@@ -52,11 +52,13 @@ def check_particles(trajectories: Trajectories, names: tuple[str, ...], config: 
     enough = jnp.sum(trajectories.valid.reshape(*minibatches, -1), axis=-1) > k
     whole = np.asarray(jnp.all(finite.reshape(*minibatches, -1), axis=-1))
     if not whole.all():
-        raise RunError(f"{_where(~whole, trajectories, names, config, when)}: the environment returned a state that is not finite")
+        raise RunError(
+            f"{_where(~whole, trajectories, names, config, when)}: the environment returned a state that is not finite"
+        )
     if not np.all(enough):
         raise RunError(
-            f"{_where(~np.asarray(enough), trajectories, names, config, when)}: its trajectories ended so early that there are "
-            f"not more than k = {k} particles; use fewer --neighbours or a larger --batch"
+            f"{_where(~np.asarray(enough), trajectories, names, config, when)}: its trajectories ended so early that "
+            f"there are not more than k = {k} particles; use fewer --neighbours or a larger --batch"
         )
 
 
@@ -67,12 +69,15 @@ def check_aliasing(
     aliased = np.asarray(jnp.any((neighbourhood.radii == 0) & neighbourhood.valid, axis=-1))
     if aliased.any():
         raise RunError(
-            f"{_where(aliased, trajectories, names, config, when)}: more than k = {neighbourhood.k} particles coincide, so that "
-            "the entropy is minus infinity and has no gradient; use more --neighbours, or add noise to the features"
+            f"{_where(aliased, trajectories, names, config, when)}: more than k = {neighbourhood.k} particles "
+            "coincide, so that the entropy is minus infinity and has no gradient; use more --neighbours, or add noise "
+            "to the features"
         )
 
 
-def _where(bad: np.ndarray, trajectories: Trajectories, names: tuple[str, ...], config: PretrainConfig, when: str) -> str:
+def _where(
+    bad: np.ndarray, trajectories: Trajectories, names: tuple[str, ...], config: PretrainConfig, when: str
+) -> str:
     seed, minibatch = np.argwhere(bad)[0]
     member = names[int(trajectories.members[seed, minibatch])]
     return f"{when}, seed {config.seed + seed}, mini-batch {minibatch}, environment {member}"

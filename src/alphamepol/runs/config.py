@@ -98,12 +98,15 @@ class PretrainConfig:
             raise InputError(f"initial_mean: {self.initial_mean} was given; its numbers must be finite")
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(self).items()}
+        return {
+            name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(self).items()
+        }
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "PretrainConfig":
         """The inverse of `to_dict`; raises TypeError on an unknown field."""
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
+        values: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in fields.items()}
+        return cls(**values)
 
 
 def _at_least(config: PretrainConfig, field: str, least: int) -> None:

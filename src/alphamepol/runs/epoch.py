@@ -5,26 +5,27 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, PRNGKeyArray
+from jaxtyping import Array, Int, Key, PRNGKeyArray
 
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
 from alphamepol.estimation.risk import tail_count
 from alphamepol.learning.alphamepol import EpochReport, Learner, improve_off_policy, improve_on_policy
+from alphamepol.mapping import map_leading_axis
 from alphamepol.policies import GaussianPolicy, regress_mean
 from alphamepol.runs.checks import check_aliasing, check_particles, space_sizes
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.stopwatch import Stopwatch, wait
 from alphamepol.sampling.compiled import collect
 from alphamepol.sampling.trajectories import Trajectories
-from alphamepol.seeds import map_over_seeds, seed_keys, split_purposes
+from alphamepol.seeds import seed_keys, split_purposes
 
 
 class PretrainState(eqx.Module):
     """Everything that lives on from epoch to epoch, stacked over seeds."""
 
     learners: Learner
-    keys: PRNGKeyArray
+    keys: Key[Array, " seeds"]
 
 
 def start_state(environment_class: EnvironmentClass, config: PretrainConfig) -> PretrainState:
@@ -41,7 +42,7 @@ def start_state(environment_class: EnvironmentClass, config: PretrainConfig) -> 
             policy = regress_mean(policy, jnp.array(config.initial_mean), low, high, key=regression_key)
         return Learner.start(policy)
 
-    return PretrainState(jax.jit(map_over_seeds(one_seed))(keys.policy), keys.epochs)
+    return PretrainState(jax.jit(map_leading_axis(one_seed))(keys.policy), keys.epochs)
 
 
 def run_epoch(
@@ -85,24 +86,26 @@ def improve(
 
 @partial(jax.jit, static_argnums=(5, 6))
 def _improve_off_policy(learners, trajectories, neighbourhood, rate, trust_region, tail_size, iterations):
-    def one_seed(*of_seed):
-        return improve_off_policy(*of_seed, rate, trust_region, tail_size=tail_size, max_iterations=iterations)
+    def one_seed(learner, trajectories, neighbourhood):
+        return improve_off_policy(
+            learner, trajectories, neighbourhood, rate, trust_region, tail_size=tail_size, max_iterations=iterations
+        )
 
-    return map_over_seeds(one_seed)(learners, trajectories, neighbourhood)
+    return map_leading_axis(one_seed)(learners, trajectories, neighbourhood)
 
 
 @partial(jax.jit, static_argnums=(4, 5))
 def _improve_on_policy(learners, trajectories, neighbourhood, rate, tail_size, baseline):
-    def one_seed(*of_seed):
-        return improve_on_policy(*of_seed, rate, tail_size=tail_size, baseline=baseline)
+    def one_seed(learner, trajectories, neighbourhood):
+        return improve_on_policy(learner, trajectories, neighbourhood, rate, tail_size=tail_size, baseline=baseline)
 
-    return map_over_seeds(one_seed)(learners, trajectories, neighbourhood)
+    return map_leading_axis(one_seed)(learners, trajectories, neighbourhood)
 
 
 @partial(jax.jit, static_argnums=3)
 def _draw(
-    keys: PRNGKeyArray, epoch: int | Int[Array, ""], environment_class: EnvironmentClass, minibatches: int
-) -> tuple[Int[Array, "seeds minibatches"], PRNGKeyArray]:
+    keys: Key[Array, " seeds"], epoch: int | Int[Array, ""], environment_class: EnvironmentClass, minibatches: int
+) -> tuple[Int[Array, "seeds minibatches"], Key[Array, " seeds"]]:
     """The members of an epoch's mini-batches and the key of its trajectories."""
 
     def one_seed(key):

@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Array, Float, Key
 
+from alphamepol.environments.cmp import CMP
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
@@ -28,6 +30,16 @@ BINS = 50
 
 
 @dataclass(frozen=True)
+class VisitMap:
+    """Share of particles in each cell of a map."""
+
+    shares: Float[np.ndarray, "*sets rows columns"]
+    """Rows from south, columns from west."""
+    extent: tuple[float, float, float, float]
+    """West, east, south and north end."""
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """Entropies of fresh samples, per seed and member, and where the agent went."""
 
@@ -40,10 +52,8 @@ class Evaluation:
     """The largest possible entropy of each member; infinite where unknown."""
     entropies: Float[np.ndarray, "seeds members minibatches"]
     trajectory_entropies: Float[np.ndarray, "seeds members trajectories"]
-    visits: np.ndarray | None
-    """Share of particles per cell, (seeds, members, y from south, x from west); None unless particles are in the plane."""
-    extent: tuple[float, float, float, float]
-    """West, east, south and north end of `visits`."""
+    visits: VisitMap | None
+    """Where the agent went, with leading axes (seeds, members); None unless particles are in the plane."""
 
     @property
     def member_means(self) -> Float[np.ndarray, "seeds members"]:
@@ -110,7 +120,6 @@ def evaluate(
 
     samples = [_evaluate_member(stacked, environment_class, i, config, keys) for i in range(len(environment_class))]
     entropies, trajectory_entropies, particles = (np.stack(parts, axis=1) for parts in zip(*samples, strict=True))
-    extent = _extent(environment_class, particles)
     return Evaluation(
         class_name=environment_class.name,
         members=environment_class.names,
@@ -120,13 +129,16 @@ def evaluate(
         ceilings=tuple(environment_class[i].entropy_ceiling for i in range(len(environment_class))),
         entropies=entropies,
         trajectory_entropies=trajectory_entropies,
-        visits=visit_shares(particles, extent) if particles.shape[-1] == 2 else None,
-        extent=extent,
+        visits=visit_map(particles, environment_class[0]),
     )
 
 
 def _evaluate_member(
-    policies: GaussianPolicy, environment_class: EnvironmentClass, number: int, config: PretrainConfig, keys: PRNGKeyArray
+    policies: GaussianPolicy,
+    environment_class: EnvironmentClass,
+    number: int,
+    config: PretrainConfig,
+    keys: Key[Array, " seeds"],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Entropy of each mini-batch and of each trajectory, and the particles (seeds, particles, features)."""
     members = jnp.full((len(keys), config.evaluation_batches), number)
@@ -154,19 +166,19 @@ def _neighbours_of_trajectories(trajectories: Trajectories, k: int) -> Neighbour
     return nearest_neighbours(particles, max(1, min(k, int(valid.sum(axis=-1).min()) // 4)), valid)
 
 
-def visit_shares(particles: Float[np.ndarray, "*sets particles 2"], extent: tuple[float, float, float, float]) -> np.ndarray:
-    """Share of particles in each of BINS × BINS cells, rows from south, columns from west."""
-    west, east, south, north = extent
+def visit_map(particles: Float[np.ndarray, "*sets particles features"], member: CMP) -> VisitMap | None:
+    """Count particles in BINS × BINS cells; None unless they are in the plane.
+
+    The map is as large as the observation space where that is a bounded plane, else as what was visited.
+    """
+    if particles.shape[-1] != 2:
+        return None
+    space = member.observation_space
+    low, high = particles.reshape(-1, 2).min(axis=0), particles.reshape(-1, 2).max(axis=0)
+    if isinstance(space, gymnasium.spaces.Box) and space.shape == (2,) and space.is_bounded():
+        low, high = space.low, space.high
+    (west, south), (east, north) = low.tolist(), high.tolist()
     sets = particles.reshape(-1, *particles.shape[-2:])
     counts = [np.histogram2d(s[:, 1], s[:, 0], BINS, [(south, north), (west, east)])[0] for s in sets]
-    return (np.stack(counts) / particles.shape[-2]).reshape(*particles.shape[:-2], BINS, BINS)
-
-
-def _extent(environment_class: EnvironmentClass, particles: np.ndarray) -> tuple[float, float, float, float]:
-    """The observation space where particles are observations of a bounded plane, else what was visited."""
-    space = environment_class[0].observation_space
-    low, high = getattr(space, "low", np.inf), getattr(space, "high", np.inf)
-    if np.shape(low) != (2,) or not np.all(np.isfinite([low, high])):
-        low, high = particles.min(axis=(0, 1, 2))[:2], particles.max(axis=(0, 1, 2))[:2]
-        low, high = np.resize(low, 2), np.resize(high, 2)
-    return float(low[0]), float(high[0]), float(low[1]), float(high[1])
+    shares = (np.stack(counts) / particles.shape[-2]).reshape(*particles.shape[:-2], BINS, BINS)
+    return VisitMap(shares, (west, east, south, north))

@@ -8,7 +8,7 @@ from rich.console import Console
 from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
 from alphamepol.files import to_json, write_atomically
-from alphamepol.policies import load_policy
+from alphamepol.policies import GaussianPolicy, load_policy
 from alphamepol.runs import figures
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.evaluate import evaluate
@@ -19,36 +19,37 @@ from alphamepol.runs.progress import evaluation_table
 
 def evaluate_run(run: Path, *, class_name: str | None, batches: int, folder: Path | None) -> Path:
     """Evaluate and write summary.json and figures; returns the folder they are in."""
-    if run.is_dir():
-        described = RunFolder(run).read_config()
-        try:
-            config = PretrainConfig.from_dict(described["config"])
-            run_class = described["class"]
-        except (KeyError, TypeError) as error:
-            raise InputError(f"run: {run / 'config.json'} is not of a pre-training run ({error})") from error
-        policies = RunFolder(run).load_policies()
-        if class_name not in (None, run_class):
-            config = dataclasses.replace(config, probabilities=())
-        class_name = class_name or run_class
-        place = run
-    elif run.is_file():
-        if class_name is None:
-            raise InputError(f"class: {run} is a policy file; say with --class in which class it is to be evaluated")
-        config = preset("paper", class_name)
-        policies = {config.seed: load_policy(run)}
-        place = run.parent
-    else:
-        raise InputError(f"run: there is no run folder or policy file {run}")
-
+    policies, config, own_class = _read(run, class_name)
+    if class_name not in (None, own_class):
+        config = dataclasses.replace(config, probabilities=())
+    class_name = class_name or own_class
     environment_class = make(class_name)
     config = dataclasses.replace(config, evaluation_batches=batches)
     console = Console()
     with console.status(f"sampling {batches} mini-batches in each member of {class_name}"):
         evaluation = evaluate(policies, environment_class, config)
-    folder = folder or place / f"evaluation-{class_name}"
+    folder = folder or (run if run.is_dir() else run.parent) / f"evaluation-{class_name}"
     summary = {"run": run.name, "method": config.method, **evaluation.to_dict(), "evaluation_batches": batches}
     write_atomically(folder / "summary.json", to_json(summary | {"device": device_name()}))
     figures.entropy_histogram({config.method: evaluation}, folder / "figures")
     figures.heat_maps({config.method: evaluation}, environment_class, folder / "figures")
     console.print(evaluation_table(evaluation, f"{run} in {class_name}"))
     return folder
+
+
+def _read(run: Path, class_name: str | None) -> tuple[dict[int, GaussianPolicy], PretrainConfig, str]:
+    """Policies, settings and class of a run; a policy file has the paper's settings for the class that was given."""
+    if run.is_dir():
+        described = RunFolder(run).read_config()
+        try:
+            config, own_class = PretrainConfig.from_dict(described["config"]), str(described["class"])
+        except (KeyError, TypeError) as error:
+            raise InputError(f"run: {run / 'config.json'} is not of a pre-training run ({error})") from error
+        return RunFolder(run).load_policies(), config, own_class
+    if not run.is_file():
+        raise InputError(f"run: there is no run folder or policy file {run}")
+    policy = load_policy(run)
+    if class_name is None:
+        raise InputError(f"class: {run} is a policy file; say with --class in which class it is to be evaluated")
+    config = preset("paper", class_name)
+    return {config.seed: policy}, config, class_name

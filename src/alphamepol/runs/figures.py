@@ -10,20 +10,22 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.gridworld import Gridworld
 from alphamepol.files import write_atomically
-from alphamepol.runs.evaluate import BINS, Evaluation, visit_shares
+from alphamepol.runs.evaluate import BINS, Evaluation, VisitMap, visit_map
 
 # Okabe and Ito's palette, which colour-blind people tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#999999", "#882255")
 METHOD_NAMES = {"alphamepol": "αMEPOL", "mepol": "MEPOL"}
 WALL_COLOUR = "#5b6068"
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.spines.top": False,
@@ -61,8 +63,13 @@ def entropy_histogram(evaluations: Mapping[str, Evaluation], folder: Path) -> No
     shown = {}
     for method, evaluation in evaluations.items():
         values = evaluation.trajectory_entropies
-        weights = np.broadcast_to(np.array(evaluation.probabilities)[:, None], values.shape[1:]) / max(1, values.shape[-1])
-        shown[method] = [(values[:, i].ravel(), np.tile(weights[i], len(values)) / len(values)) for i in range(len(evaluation.members))]
+        weights = np.broadcast_to(np.array(evaluation.probabilities)[:, None], values.shape[1:]) / max(
+            1, values.shape[-1]
+        )
+        shown[method] = [
+            (values[:, i].ravel(), np.tile(weights[i], len(values)) / len(values))
+            for i in range(len(evaluation.members))
+        ]
     everything = np.concatenate([values for parts in shown.values() for values, _ in parts])
     everything = everything[np.isfinite(everything)]
     if not everything.size:
@@ -74,7 +81,9 @@ def entropy_histogram(evaluations: Mapping[str, Evaluation], folder: Path) -> No
         all_axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
         for axes, (method, parts) in zip(all_axes, shown.items(), strict=True):
             below = np.zeros(len(edges) - 1)
-            for name, colour, (values, weights) in zip(evaluations[method].members, _cycle(COLOURS), parts, strict=False):
+            for name, colour, (values, weights) in zip(
+                evaluations[method].members, _cycle(COLOURS), parts, strict=False
+            ):
                 shares = np.histogram(values, edges, weights=weights)[0]
                 axes.bar(edges[:-1], shares, np.diff(edges), below, align="edge", color=colour, label=name)
                 below += shares
@@ -93,55 +102,38 @@ def heat_maps(
 
     Particles that are not in the plane have no map; then nothing is drawn.
     """
-    if any(evaluation.visits is None for evaluation in evaluations.values()):
+    maps = {
+        method: VisitMap(evaluation.visits.shares.mean(axis=0), evaluation.visits.extent)
+        for method, evaluation in evaluations.items()
+        if evaluation.visits is not None
+    }
+    if not maps:
         return
     members = environment_class.names
-    columns = len(members) if len(evaluations) > 1 else min(5, len(members))
-    panels = [(method, i) for method in evaluations for i in range(len(members))]
-    rows_of_panels = math.ceil(len(panels) / columns)
+    columns = len(members) if len(maps) > 1 else min(5, len(members))
+    panels = [(method, i) for method in maps for i in range(len(members))]
+    rows = math.ceil(len(panels) / columns)
+    norm = LogNorm(1e-5, max(float(visits.shares.max()) for visits in maps.values()))
     with matplotlib.rc_context(STYLE):
-        width = max(4.2, 2.3 * columns)
-        figure = Figure(figsize=(width, 2.6 * rows_of_panels + 0.3), layout="constrained")
-        all_axes = figure.subplots(rows_of_panels, columns, squeeze=False)
-        norm = LogNorm(1e-5, max(float(e.visits.mean(axis=0).max()) for e in evaluations.values() if e.visits is not None))
-        image = None
+        figure = Figure(figsize=(max(4.8, 2.3 * columns + 0.6), 2.6 * rows + 0.1), layout="constrained")
+        all_axes = figure.subplots(rows, columns, squeeze=False)
         for axes, (method, i) in zip(all_axes.flat, panels, strict=False):
-            evaluation = evaluations[method]
-            image = draw_heat_map(axes, evaluation, i, environment_class[i], norm)
-            label = f"{METHOD_NAMES.get(method, method)} in {members[i]}" if len(evaluations) > 1 else members[i]
-            axes.set_title(f"{label}\nentropy {evaluation.member_means[:, i].mean():.2f}")
+            _draw_heat_map(axes, maps[method].shares[i], maps[method].extent, environment_class[i], norm)
+            label = f"{METHOD_NAMES.get(method, method)} in {members[i]}" if len(maps) > 1 else members[i]
+            axes.set_title(f"{label}\nentropy {evaluations[method].member_means[:, i].mean():.2f}")
         for axes in all_axes.flat[len(panels) :]:
             axes.set_axis_off()
-        figure.colorbar(image, ax=all_axes, label="share of time", shrink=0.8, aspect=30)
+        figure.colorbar(ScalarMappable(norm, "viridis"), ax=all_axes, label="share of time", shrink=0.8, aspect=30)
         _save(figure, folder / f"{name}.png")
-    _write_csv(folder / f"{name}.csv", ("method", "member", "x", "y", "share"), _visit_rows(evaluations))
+    _write_csv(folder / f"{name}.csv", ("method", "member", "x", "y", "share"), _visit_rows(maps, members))
 
 
-def draw_heat_map(axes: Axes, evaluation: Evaluation, number: int, member: CMP, norm: LogNorm):
-    """One member's map: share of time per cell, walls in grey, never-visited ground in white."""
-    assert evaluation.visits is not None
-    shares = evaluation.visits[:, number].mean(axis=0)
-    image = axes.imshow(
-        np.ma.masked_equal(shares, 0), norm=norm, origin="lower", extent=evaluation.extent, cmap="viridis", interpolation="nearest"
-    )
-    if isinstance(member, Gridworld):
-        rows, columns = member.walls.shape
-        for row, column in np.argwhere(np.asarray(member.walls)):
-            corner = (2 * column / columns - 1, 1 - 2 * (row + 1) / rows)
-            axes.add_patch(matplotlib.patches.Rectangle(corner, 2 / columns, 2 / rows, color=WALL_COLOUR, linewidth=0))
-    axes.set(xlim=evaluation.extent[:2], ylim=evaluation.extent[2:], xticks=[], yticks=[], aspect="equal")
-    for spine in axes.spines.values():
-        spine.set(visible=True, color=WALL_COLOUR)
-    return image
-
-
-def heat_map_pixels(particles: np.ndarray, member: CMP, size: int = 200) -> np.ndarray:
-    """A quick heat-map without axes, for TensorBoard: (size, size, 3) uint8."""
-    extent = (-1.0, 1.0, -1.0, 1.0)
-    if not isinstance(member, Gridworld):
-        (west, south), (east, north) = particles.min(axis=0), particles.max(axis=0)
-        extent = (float(west), float(east), float(south), float(north))
-    shares = visit_shares(particles, extent)[::-1]
+def heat_map_pixels(particles: np.ndarray, member: CMP, size: int = 200) -> np.ndarray | None:
+    """A quick heat-map without axes, for TensorBoard: (size, size, 3) uint8; None unless particles are in the plane."""
+    visits = visit_map(particles, member)
+    if visits is None:
+        return None
+    shares = visits.shares[::-1]
     brightness = np.clip(np.log(np.maximum(shares, 1e-6) / 1e-5) / np.log(1e-2 / 1e-5), 0, 1)
     colours = matplotlib.colormaps["viridis"](brightness)[..., :3]
     colours[shares == 0] = 1.0
@@ -149,20 +141,34 @@ def heat_map_pixels(particles: np.ndarray, member: CMP, size: int = 200) -> np.n
     if isinstance(member, Gridworld):
         rows, columns = member.walls.shape
         y, x = np.arange(size) * rows // size, np.arange(size) * columns // size
-        pixels[np.asarray(member.walls)[y][:, x]] = matplotlib.colors.to_rgb(WALL_COLOUR)
+        pixels[np.asarray(member.walls)[y][:, x]] = to_rgb(WALL_COLOUR)
     return (255 * pixels).astype(np.uint8)
 
 
-def _visit_rows(evaluations: Mapping[str, Evaluation]) -> Iterable[tuple[Any, ...]]:
-    for method, evaluation in evaluations.items():
-        assert evaluation.visits is not None
-        west, east, south, north = evaluation.extent
+def _draw_heat_map(
+    axes: Axes, shares: np.ndarray, extent: tuple[float, float, float, float], member: CMP, norm: LogNorm
+) -> None:
+    """One member's map: share of time per cell, walls in grey, never-visited ground in white."""
+    seen = np.ma.masked_equal(shares, 0)
+    axes.imshow(seen, norm=norm, origin="lower", extent=extent, cmap="viridis", interpolation="nearest", aspect="equal")
+    if isinstance(member, Gridworld):
+        rows, columns = member.walls.shape
+        for row, column in np.argwhere(np.asarray(member.walls)):
+            corner = (2 * column / columns - 1, 1 - 2 * (row + 1) / rows)
+            axes.add_patch(Rectangle(corner, 2 / columns, 2 / rows, color=WALL_COLOUR, linewidth=0))
+    axes.set(xlim=extent[:2], ylim=extent[2:], xticks=[], yticks=[])
+    for spine in axes.spines.values():
+        spine.set(visible=True, color=WALL_COLOUR)
+
+
+def _visit_rows(maps: Mapping[str, VisitMap], members: Sequence[str]) -> Iterable[tuple[Any, ...]]:
+    for method, visits in maps.items():
+        west, east, south, north = visits.extent
         xs = west + (np.arange(BINS) + 0.5) * (east - west) / BINS
         ys = south + (np.arange(BINS) + 0.5) * (north - south) / BINS
-        for i, member in enumerate(evaluation.members):
-            shares = evaluation.visits[:, i].mean(axis=0)
-            for row, column in np.argwhere(shares > 0):
-                yield method, member, xs[column], ys[row], shares[row, column]
+        for i, member in enumerate(members):
+            for row, column in np.argwhere(visits.shares[i] > 0):
+                yield method, member, xs[column], ys[row], visits.shares[i, row, column]
 
 
 def _save(figure: Figure, path: Path) -> None:

@@ -1,14 +1,18 @@
 """The folder of a run: what is where, and whether a run may use it."""
 
 import json
+import os
+import platform
+import shlex
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import jax
 
+from alphamepol import __version__
 from alphamepol.errors import InputError
 from alphamepol.files import to_json, write_atomically
 from alphamepol.policies import GaussianPolicy, load_policy
@@ -68,7 +72,8 @@ class RunFolder:
         found = self.read_config()
         for part in DECISIVE:
             if found.get(part) != description[part]:
-                raise InputError(f"folder: {self.path} holds a run with another {_difference(part, found.get(part), description[part])}")
+                difference = _difference(part, found.get(part), description[part])
+                raise InputError(f"folder: {self.path} holds a run with another {difference}")
 
 
 def describe(command: str, **parts: Any) -> dict[str, Any]:
@@ -76,9 +81,9 @@ def describe(command: str, **parts: Any) -> dict[str, Any]:
     return {
         "command": command,
         **parts,
-        "command_line": " ".join(Path(word).name if i == 0 else word for i, word in enumerate(sys.argv)),
-        "versions": {name: _version(name) for name in ("alphamepol", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")}
-        | {"python": sys.version.split()[0]},
+        "command_line": shlex.join([_program(sys.argv[0]), *sys.argv[1:]]),
+        "versions": {"python": platform.python_version(), "alphamepol": __version__}
+        | {package: version(package) for package in ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy")},
         "commit": _commit(),
         "device": device_name(),
     }
@@ -106,22 +111,19 @@ def _difference(part: str, found: Any, asked: Any) -> str:
     return f"{name}: {json.dumps(found.get(name))}, not {json.dumps(asked.get(name))}"
 
 
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
+def _program(path: str) -> str:
+    return "alphamepol" if Path(path).name == "__main__.py" else Path(path).name
 
 
 def _commit() -> str | None:
-    """The commit of this package's source, if it lies in a git checkout."""
-    here = Path(__file__).parent
-    git = ["git", "-C", str(here)]
+    """The commit of this package's source: of its git checkout, else what ALPHAMEPOL_COMMIT says."""
+    told = os.environ.get("ALPHAMEPOL_COMMIT")
+    git = ["git", "-C", str(Path(__file__).parent)]
     try:
         tracked = subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, check=False)
         if tracked.returncode:
-            return None
+            return told
         found = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     except OSError:
-        return None
-    return found.stdout.strip() or None
+        return told
+    return found.stdout.strip() or told

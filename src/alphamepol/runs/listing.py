@@ -21,7 +21,9 @@ def print_classes(console: Console) -> None:
         for i, member in enumerate(environment_class.names):
             ceiling = environment_class[i].entropy_ceiling
             table.add_row(
-                member, f"{environment_class.probabilities[i]:g}", f"{ceiling:.3f}" if math.isfinite(ceiling) else "unknown"
+                member,
+                f"{environment_class.probabilities[i]:g}",
+                f"{ceiling:.3f}" if math.isfinite(ceiling) else "unknown",
             )
         console.print(table)
         console.print()

@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from alphamepol.files import write_atomically
 
 
+@runtime_checkable
 class Logger(Protocol):
     """Where metrics go. One call per epoch and seed; pictures come when there are some."""
 

@@ -1,4 +1,4 @@
-"""Named settings. A preset gives every field a value; the command line or `dataclasses.replace` overrides single ones."""
+"""Named settings: a preset gives every field a value, and single ones can be overridden."""
 
 import dataclasses
 from typing import Any, Literal
@@ -19,11 +19,10 @@ _PAPER: dict[str, dict[str, Any]] = {
 # The published scripts keep 14 of 40 mini-batches in gridworld-slope; their other values are the paper's.
 _AUTHORS: dict[str, dict[str, Any]] = {"gridworld-slope": {"alpha": 0.35}}
 _QUICK: dict[str, Any] = {
-    "epochs": 60,
+    "epochs": 40,
     "trajectories": 100,
     "hidden": (64, 64),
     "learning_rate": 3e-4,
-    "initial_mean": (0.0, 0.0),
     "seeds": 1,
 }
 
@@ -41,7 +40,7 @@ def preset(name: Preset, class_name: str = "gridworld-slope") -> PretrainConfig:
     if name == "authors":
         fields |= _AUTHORS.get(class_name, {})
     if name == "quick":
-        fields |= {field: value for field, value in _QUICK.items()}
+        fields |= _QUICK
     return dataclasses.replace(PretrainConfig(), **fields)
 
 

@@ -92,13 +92,16 @@ def default_folder(class_name: str, config: PretrainConfig) -> Path:
     return Path("runs") / f"{class_name}-alpha-{config.alpha:g}-seed-{config.seed}"
 
 
-def _run(environment_class: EnvironmentClass, config: PretrainConfig, folder: RunFolder, progress: PretrainProgress) -> None:
+def _run(
+    environment_class: EnvironmentClass, config: PretrainConfig, folder: RunFolder, progress: PretrainProgress
+) -> None:
     stopwatch = Stopwatch()
     state = _train(environment_class, config, folder, stopwatch, progress)
     progress.say("evaluating the final policies in every member")
     with stopwatch.phase("evaluation"):
         policies = {
-            seed: jax.tree.map(lambda leaf, i=i: leaf[i], state.learners.policy) for i, seed in enumerate(config.seed_list)
+            seed: jax.tree.map(lambda leaf, i=i: leaf[i], state.learners.policy)
+            for i, seed in enumerate(config.seed_list)
         }
         evaluation = evaluate(policies, environment_class, config)
     for seed, policy in policies.items():
@@ -178,15 +181,17 @@ def _save(folder: RunFolder, state: PretrainState, done: int, stopwatch: Stopwat
     save_checkpoint(folder.checkpoints, done, state.learners, notes)
 
 
-def _log_visits(loggers: list[Logger], epoch: int, environment_class: EnvironmentClass, trajectories: Trajectories) -> None:
+def _log_visits(
+    loggers: list[Logger], epoch: int, environment_class: EnvironmentClass, trajectories: Trajectories
+) -> None:
     """Heat-maps of the first seed's samples, one per member that was met."""
     particles, members = np.asarray(trajectories.particles[0]), np.asarray(trajectories.members[0])
-    if particles.shape[-1] != 2:
-        return
     for number in np.unique(members):
-        pixels = figures.heat_map_pixels(particles[members == number].reshape(-1, 2), environment_class[int(number)])
-        for logger in loggers:
-            logger.log_picture(f"visits/{environment_class.names[number]}", epoch, pixels)
+        of_member = particles[members == number].reshape(-1, particles.shape[-1])
+        pixels = figures.heat_map_pixels(of_member, environment_class[int(number)])
+        if pixels is not None:
+            for logger in loggers:
+                logger.log_picture(f"visits/{environment_class.names[number]}", epoch, pixels)
 
 
 @contextmanager

@@ -49,7 +49,9 @@ class PretrainProgress:
             self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._live.stop()
 
     def say(self, sentence: str) -> None:
@@ -88,7 +90,9 @@ def evaluation_table(evaluation: Evaluation, title: str) -> Table:
 
     def row(name: str, probability: str, values: np.ndarray, ceiling: float) -> None:
         spread = [f"{values.min():.2f} … {values.max():.2f}"] if len(evaluation.seeds) > 1 else []
-        table.add_row(name, probability, f"{values.mean():.2f}", *spread, f"{ceiling:.2f}" if math.isfinite(ceiling) else "")
+        table.add_row(
+            name, probability, f"{values.mean():.2f}", *spread, f"{ceiling:.2f}" if math.isfinite(ceiling) else ""
+        )
 
     for i, name in enumerate(evaluation.members):
         row(name, f"{evaluation.probabilities[i]:g}", evaluation.member_means[:, i], evaluation.ceilings[i])
@@ -116,7 +120,9 @@ def _table(environment_class: EnvironmentClass, lines: list[dict[str, Any]]) -> 
 
 def _mean_by_member(environment_class: EnvironmentClass, lines: list[dict[str, Any]]) -> dict[str, float]:
     """Mean over the seeds that met a member."""
-    met = {name: [line["entropy"][name] for line in lines if name in line["entropy"]] for name in environment_class.names}
+    met = {
+        name: [line["entropy"][name] for line in lines if name in line["entropy"]] for name in environment_class.names
+    }
     return {name: float(np.mean(values)) for name, values in met.items() if values}
 
 

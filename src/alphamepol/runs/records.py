@@ -41,8 +41,12 @@ def metrics_lines(
                 "seed": seed,
                 "objective": float(report.objective[i]),
                 "mean_entropy": float(entropies.mean()),
-                "entropy": {name: float(entropies[of].mean()) for name, of in zip(names, of_member, strict=True) if of.any()},
-                "tail_share": {name: float(tail[of].sum() / tail.sum()) for name, of in zip(names, of_member, strict=True)},
+                "entropy": {
+                    name: float(entropies[of].mean()) for name, of in zip(names, of_member, strict=True) if of.any()
+                },
+                "tail_share": {
+                    name: float(tail[of].sum() / tail.sum()) for name, of in zip(names, of_member, strict=True)
+                },
                 "objective_after": float(report.objective_after[i]),
                 "kl": float(report.kl[i]),
                 "iterations": int(report.iterations[i]),

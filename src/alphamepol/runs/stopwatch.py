@@ -14,11 +14,11 @@ EVALUATION, COMPILATION = "evaluation", "compilation"
 _compiling = 0.0
 
 
-def _add_compilation(event: str, seconds: float, **_: Any) -> None:
+def _add_compilation(event: str, duration_secs: float, **_: Any) -> None:
     global _compiling
     # Tracing is left out: its events are nested and would count twice.
     if event in ("/jax/core/compile/backend_compile_duration", "/jax/core/compile/jaxpr_to_mlir_module_duration"):
-        _compiling += seconds
+        _compiling += duration_secs
 
 
 monitoring.register_event_duration_secs_listener(_add_compilation)
@@ -61,9 +61,10 @@ class Stopwatch:
 
 def wait(tree: Any) -> Any:
     """Block until all arrays are computed, but let Ctrl-C through (JAX's own waiting does not)."""
-    for leaf in jax.tree.leaves(tree):
+    leaves: list[Any] = [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array)]
+    for leaf in leaves:
         pause = 1e-4
-        while isinstance(leaf, jax.Array) and not leaf.is_ready():
+        while not leaf.is_ready():
             time.sleep(pause)
             pause = min(1.1 * pause, 0.01)
     return jax.block_until_ready(tree)

@@ -3,14 +3,14 @@
 from functools import partial
 
 import jax
-from jaxtyping import Array, Int, PRNGKeyArray
+from jaxtyping import Array, Int, Key
 
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.mapping import map_leading_axis
 from alphamepol.policies import GaussianPolicy
 from alphamepol.sampling.rollout import rollout
 from alphamepol.sampling.trajectories import Trajectories
-from alphamepol.seeds import map_over_seeds
 
 
 def collect(
@@ -20,7 +20,7 @@ def collect(
     *,
     batch: int,
     horizon: int,
-    keys: PRNGKeyArray,
+    keys: Key[Array, " seeds"],
 ) -> Trajectories:
     """Collect `batch` trajectories in each of the given members, with each seed's policy.
 
@@ -46,4 +46,4 @@ def _collect(policies, stacked: CMP, members, keys, batch: int, horizon: int) ->
         steps = jax.vmap(minibatch)(members, keys)
         return Trajectories(steps.observations, steps.actions, steps.particles, steps.valid, members)
 
-    return map_over_seeds(one_seed)(policies, members, keys)
+    return map_leading_axis(one_seed)(policies, members, keys)

@@ -10,12 +10,12 @@ from alphamepol.policies import GaussianPolicy
 
 
 class Rollout(eqx.Module):
-    """One trajectory: what was seen, done and reached at each step."""
+    """What was seen, done and reached: at one step, or with a leading axis at each step of a trajectory."""
 
-    observations: Shaped[Array, "time observation"]
-    actions: Shaped[Array, "time action"]
-    particles: Float[Array, "time features"]
-    valid: Bool[Array, " time"]
+    observations: Shaped[Array, "*time observation"]
+    actions: Shaped[Array, "*time action"]
+    particles: Float[Array, "*time features"]
+    valid: Bool[Array, "*time"]
 
 
 def rollout(policy: GaussianPolicy, member: CMP, horizon: int, *, key: PRNGKeyArray) -> Rollout:

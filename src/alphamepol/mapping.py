@@ -1,0 +1,17 @@
+"""How a function of one thing is mapped over many: seeds, mini-batches."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+
+def map_leading_axis(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Map over the leading axis of all arguments: at once on an accelerator, one after the other on a CPU.
+
+    A CPU is full with one seed, or one mini-batch, whose work then stays in its cache; and in a loop no seed waits
+    for another.
+    """
+    if jax.default_backend() == "cpu":
+        return lambda *arguments: jax.lax.map(lambda one: function(*one), arguments)
+    return jax.vmap(function)

@@ -1,0 +1,33 @@
+"""Shapes and types are checked while testing: jaxtyping and beartype look at every call into the package."""
+
+import matplotlib
+import pytest
+from jaxtyping import install_import_hook
+
+matplotlib.use("agg")
+
+with install_import_hook("alphamepol", "beartype.beartype"):
+    import alphamepol.environments.gymnasium
+    import alphamepol.experiments.demo
+    import alphamepol.runs.evaluate_run
+    import alphamepol.runs.listing  # noqa: F401
+    from alphamepol.runs.config import PretrainConfig
+
+
+@pytest.fixture(scope="session")
+def tiny() -> PretrainConfig:
+    """Settings with which a run takes a second or two, most of it compilation."""
+    return PretrainConfig(
+        alpha=0.5,
+        epochs=4,
+        horizon=20,
+        trajectories=12,
+        batch=2,
+        neighbours=3,
+        learning_rate=1e-3,
+        max_off_policy_iterations=3,
+        initial_mean=(0.0, 0.0),
+        hidden=(8, 8),
+        evaluation_batches=4,
+        checkpoint_every=2,
+    )

@@ -1,0 +1,170 @@
+"""Estimators against closed forms, finite differences and each other."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alphamepol import importance_weighted_entropy, knn_entropy, knn_kl, nearest_neighbours
+from alphamepol.estimation.entropy import neighbour_masses, particle_entropy, weighted_entropy
+from alphamepol.estimation.knn import Neighbourhood
+
+REPEATS, POINTS = 20, 2000
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 8])
+def test_entropy_of_a_gaussian(dimension: int) -> None:
+    deviation = 0.5
+    samples = deviation * np.random.default_rng(dimension).standard_normal((REPEATS, POINTS, dimension))
+    truth = 0.5 * dimension * math.log(2 * math.pi * math.e * deviation**2)
+    estimates = np.array([knn_entropy(sample, 4) for sample in samples])
+    assert abs(estimates.mean() - truth) < estimates.std(ddof=1)
+
+
+@pytest.mark.parametrize("dimension", [1, 2])
+def test_entropy_of_a_uniform_square(dimension: int) -> None:
+    samples = np.random.default_rng(dimension).uniform(-1, 1, (REPEATS, POINTS, dimension))
+    estimates = np.array([knn_entropy(sample, 1) for sample in samples])
+    assert abs(estimates.mean() - dimension * math.log(2)) < estimates.std(ddof=1)
+
+
+@pytest.mark.parametrize("dimension", [1, 2])
+@pytest.mark.parametrize("k", [4, 30])
+def test_entropy_of_a_square_without_edges(dimension: int, k: int) -> None:
+    # Balls at an edge reach outside, which biases the estimate of a square upwards. With copies of the points all
+    # around, as on a torus, there is no edge and the mean over repeats must come close to the truth.
+    random = np.random.default_rng(10 * dimension + k)
+    shifts = np.stack(np.meshgrid(*[[-2.0, 0.0, 2.0]] * dimension), axis=-1).reshape(-1, 1, dimension)
+    estimates = []
+    for _ in range(REPEATS):
+        points = random.uniform(-1, 1, (POINTS, dimension))
+        everything = np.concatenate([points, *(points + shift for shift in shifts if np.any(shift))])
+        around = nearest_neighbours(everything, k, method="tree")
+        central = Neighbourhood(
+            radii=around.radii[:POINTS],
+            indices=around.indices[:POINTS],
+            valid=around.valid[:POINTS],
+            dimension=dimension,
+        )
+        estimates.append(float(particle_entropy(central)))
+    standard_error = np.std(estimates, ddof=1) / math.sqrt(REPEATS)
+    assert abs(np.mean(estimates) - dimension * math.log(2)) < 3 * standard_error
+
+
+@pytest.mark.parametrize(
+    ("dimension", "unit_ball"), [(1, 2.0), (2, math.pi), (3, 4 / 3 * math.pi), (8, math.pi**4 / 24)]
+)
+def test_volume_of_the_ball(dimension: int, unit_ball: float) -> None:
+    # With all radii r the estimate is ln V + ln n − ψ(k), and ψ(2) = 1 − γ.
+    same = Neighbourhood(jnp.full(7, 0.3), jnp.zeros((7, 2), int), jnp.ones(7, bool), dimension)
+    expected = math.log(unit_ball * 0.3**dimension) + math.log(7) - (1 - 0.5772156649)
+    assert particle_entropy(same) == pytest.approx(expected, abs=1e-5)
+
+
+def test_entropy_follows_scaling_and_shifting() -> None:
+    points = np.random.default_rng(0).uniform(size=(500, 3))
+    assert knn_entropy(5 * points + 7, 5) == pytest.approx(float(knn_entropy(points, 5)) + 3 * math.log(5), abs=1e-4)
+
+
+def test_entropy_of_four_points_worked_by_hand() -> None:
+    # On a line at 0, 1, 3, 7 with k = 2 the radii are 3, 2, 3, 6; a ball of radius r has volume 2r.
+    points = np.array([[0.0], [1.0], [3.0], [7.0]])
+    psi_of_2 = 1 - 0.5772156649
+    expected = -np.mean([math.log(2 / (4 * 2 * r)) for r in (3, 2, 3, 6)]) + math.log(2) - psi_of_2
+    assert knn_entropy(points, 2) == pytest.approx(expected, abs=1e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**16), k=st.sampled_from([1, 2, 10]), constant=st.floats(-50, 50))
+def test_equal_weights_give_the_plain_entropy(seed: int, k: int, constant: float) -> None:
+    points = np.random.default_rng(seed).standard_normal((60, 2))
+    weighted = importance_weighted_entropy(points, np.full(60, constant), k)
+    assert weighted == pytest.approx(float(knn_entropy(points, k)), abs=2e-5)
+
+
+def test_weights_that_pick_a_region_give_the_entropy_of_that_region() -> None:
+    # Uniform on [0, 4) x [0, 1), re-weighted to the half [0, 2) x [0, 1): the entropy falls from ln 4 to ln 2.
+    points = np.random.default_rng(1).uniform((0, 0), (4, 1), (4000, 2))
+    log_weights = np.where(points[:, 0] < 2, 0.0, -30.0)
+    assert knn_entropy(points, 20) == pytest.approx(math.log(4), abs=0.06)
+    assert importance_weighted_entropy(points, log_weights, 20) == pytest.approx(math.log(2), abs=0.08)
+
+
+def test_gradient_of_the_weighted_entropy_against_finite_differences() -> None:
+    with jax.enable_x64(True):
+        random = np.random.default_rng(2)
+        points = random.standard_normal((60, 2))
+        log_weights = jnp.asarray(0.3 * random.standard_normal(60))
+        neighbourhood = nearest_neighbours(points, 5)
+        assert neighbourhood.radii.dtype == jnp.float64
+
+        def entropy(log_weights):
+            return weighted_entropy(neighbourhood, log_weights)
+
+        gradient = jax.grad(entropy)(log_weights)
+        step = 1e-6
+        for i in range(60):
+            change = jnp.zeros(60).at[i].set(step)
+            difference = (entropy(log_weights + change) - entropy(log_weights - change)) / (2 * step)
+            assert gradient[i] == pytest.approx(float(difference), abs=1e-8)
+        assert float(jnp.abs(gradient).max()) > 1e-3
+
+
+def test_kl_is_zero_without_change_and_positive_away_from_it() -> None:
+    random = np.random.default_rng(3)
+    points = random.uniform(size=(4, 500, 2))
+    assert knn_kl(points, np.zeros((4, 500)), 10) == pytest.approx(0.0, abs=1e-5)
+    assert knn_kl(points, np.full((4, 500), 3.0), 10) == pytest.approx(0.0, abs=1e-5)
+    small, large = (float(knn_kl(points, scale * points[..., 0], 10)) for scale in (1.0, 3.0))
+    assert 0.01 < small < large
+
+
+def test_kl_of_a_known_change_of_density() -> None:
+    # Uniform on the unit square to a density of 1.5 on one half and 0.5 on the other: KL = -(ln 1.5 + ln 0.5) / 2.
+    points = np.random.default_rng(4).uniform(size=(8, 2000, 2))
+    log_weights = np.log(np.where(points[..., 0] < 0.5, 1.5, 0.5))
+    assert knn_kl(points, log_weights, 20) == pytest.approx(-(math.log(1.5) + math.log(0.5)) / 2, abs=0.01)
+
+
+def test_kl_weights_are_normalised_over_the_epoch_not_the_set() -> None:
+    # Two sets, one carrying three quarters of the weight: as distributions over both sets they differ.
+    points = np.random.default_rng(5).uniform(size=(2, 300, 2))
+    log_weights = np.log(np.stack([np.full(300, 1.5), np.full(300, 0.5)]))
+    assert knn_kl(points, log_weights, 10) == pytest.approx(-(math.log(1.5) + math.log(0.5)) / 2, abs=1e-4)
+
+
+def test_particles_after_an_early_end_change_nothing() -> None:
+    random = np.random.default_rng(6)
+    points, log_weights = random.standard_normal((80, 2)), random.standard_normal(80)
+    padded = np.concatenate([points, points[:20] + 1e-3])
+    valid = np.arange(100) < 80
+    cut, whole = nearest_neighbours(padded, 5, valid), nearest_neighbours(points, 5)
+    np.testing.assert_allclose(particle_entropy(cut), particle_entropy(whole), atol=1e-6)
+    padded_weights = jnp.asarray(np.concatenate([log_weights, np.full(20, 9.0)]))
+    np.testing.assert_allclose(
+        weighted_entropy(cut, padded_weights), weighted_entropy(whole, jnp.asarray(log_weights)), atol=1e-5
+    )
+    gradient = jax.grad(lambda weights: weighted_entropy(cut, weights))(padded_weights)
+    assert np.all(np.asarray(gradient)[80:] == 0)
+    assert np.all(np.isfinite(gradient))
+
+
+def test_masses_sum_to_k_when_everybody_is_chosen_equally_often() -> None:
+    # On a ring of equal steps every particle is the neighbour of exactly k others.
+    angle = 2 * np.pi * np.arange(12) / 12
+    ring: Neighbourhood = nearest_neighbours(np.stack([np.cos(angle), np.sin(angle)], axis=1), 2)
+    weights = np.random.default_rng(7).standard_normal(12)
+    assert float(jnp.sum(neighbour_masses(ring, jnp.asarray(weights)))) == pytest.approx(2.0, abs=1e-5)
+
+
+def test_extreme_weights_stay_finite() -> None:
+    points = np.random.default_rng(8).uniform(size=(100, 2))
+    neighbourhood = nearest_neighbours(points, 3)
+    log_weights = jnp.linspace(-2000.0, 2000.0, 100)
+    value, gradient = jax.value_and_grad(lambda weights: weighted_entropy(neighbourhood, weights))(log_weights)
+    assert np.isfinite(value)
+    assert np.all(np.isfinite(gradient))
