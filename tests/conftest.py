@@ -23,7 +23,7 @@ def tiny() -> PretrainConfig:
         horizon=20,
         trajectories=12,
         batch=2,
-        neighbours=3,
+        neighbours=8,
         learning_rate=1e-3,
         max_off_policy_iterations=3,
         initial_mean=(0.0, 0.0),

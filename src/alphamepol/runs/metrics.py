@@ -75,7 +75,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def _flatten(value: Any, path: str = "") -> dict[str, float]:
+def _flatten(value: Any, path: str = "") -> dict[str, float | int]:
     """Numbers by their path: {"entropy": {"GWS": 0.5}} becomes {"entropy/GWS": 0.5}."""
     if isinstance(value, dict | list):
         parts = value.items() if isinstance(value, dict) else enumerate(value)

@@ -1,0 +1,168 @@
+"""The command line as its user meets it: what it prints, what it writes, how it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from alphamepol.cli import INTERRUPTED, main
+
+TINY = (
+    "--preset quick --horizon 20 --trajectories 12 --batch 2 --neighbours 8 --hidden 8 8 --epochs 3 "
+    "--max-off-policy-iterations 2 --evaluation-batches 3"
+).split()
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("--alpha 0", "alpha: 0.0 was given; it must be above 0 and at most 1"),
+        ("--alpha 1.2", "alpha: 1.2 was given"),
+        ("--trajectories 13", "trajectories: 13 was given; it must be a multiple of batch, which is 5"),
+        ("--neighbours 2000", "neighbours: 2000 was given; it must be less than batch x horizon = 2000"),
+        ("--probabilities 0.5 0.6", "probabilities: 0.5 0.6 sum to 1.1; they must sum to 1"),
+        ("--probabilities 1", "probabilities: 1 was given; one number per member is needed (GWS, GWN)"),
+        ("--initial-mean 1 2 3", "initial_mean: 1 2 3 was given; an action has 2 components"),
+        ("--resume", "holds no run to resume"),
+    ],
+)
+def test_bad_settings_get_one_sentence_and_write_nothing(arguments: str, sentence: str, elsewhere, capsys) -> None:
+    assert main(["pretrain", "gridworld-slope", *arguments.split()]) == 2
+    shown = capsys.readouterr()
+    assert sentence in shown.err
+    assert shown.err.count("\n") == 1
+    assert shown.out == ""
+    assert not any(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("pretrain gridworld-slop", "'gridworld-slop' is not known"),
+        ("pretrain gridworld-slop", "did you mean 'gridworld-slope'?"),
+        ("evaluate nowhere", "there is no run folder or policy file nowhere"),
+        ("evaluate .", "is not a run folder, it has no config.json"),
+    ],
+)
+def test_what_is_not_there_gets_one_sentence(command: str, sentence: str, elsewhere, capsys) -> None:
+    assert main(command.split()) == 2
+    assert sentence in capsys.readouterr().err
+    assert not any(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize(
+    "command", ["pretrain", "pretrain gridworld-slope --preset best", "pretrain multigrid --epochs x", "fly"]
+)
+def test_what_cannot_be_parsed_ends_with_status_2(command: str, elsewhere, capsys) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(command.split())
+    assert stop.value.code == 2
+    assert not any(elsewhere.iterdir())
+
+
+def test_an_unreadable_policy_file_gets_one_sentence(elsewhere, capsys) -> None:
+    Path("policy.safetensors").write_text("nonsense")
+    assert main("evaluate policy.safetensors --class gridworld-slope".split()) == 2
+    assert "policy.safetensors cannot be read as a policy" in capsys.readouterr().err
+    assert [path.name for path in elsewhere.iterdir()] == ["policy.safetensors"]
+
+
+def test_pretrain_then_evaluate_there_and_elsewhere(elsewhere, capsys) -> None:
+    assert main(["pretrain", "gridworld-slope", *TINY, "--initial-mean", "-0.1", "0.1", "--alpha", "1"]) == 0
+    shown = capsys.readouterr().out
+    folder = Path("runs/gridworld-slope-alpha-1-seed-0")
+    assert f"Everything is in {folder}" in shown
+    assert "Next: alphamepol evaluate" in shown
+    config = json.loads((folder / "config.json").read_text())["config"]
+    assert (config["learning_rate"], config["initial_mean"], config["seeds"]) == (3e-4, [-0.1, 0.1], 1)
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["method"] == "mepol"
+
+    assert main(["evaluate", str(folder), "--batches", "3"]) == 0
+    evaluated = json.loads((folder / "evaluation-gridworld-slope" / "summary.json").read_text())
+    assert evaluated["entropy"] == summary["entropy"]
+    assert (folder / "evaluation-gridworld-slope/figures/heat-maps.png").stat().st_size > 1000
+
+    policy = str(folder / "policy/seed-0.safetensors")
+    capsys.readouterr()
+    assert main(["evaluate", policy]) == 2
+    assert "say with --class" in capsys.readouterr().err
+    assert main(["evaluate", policy, "--class", "gridworld-counterexample", "--batches", "2", "--folder", "there"]) == 0
+    assert set(json.loads(Path("there/summary.json").read_text())["entropy"]) == {"four-rooms", "two-halls"}
+
+    assert main(["pretrain", "gridworld-slope", *TINY, "--alpha", "1"]) == 2
+    assert "holds another run" in capsys.readouterr().err
+
+
+def test_evaluating_an_unfinished_run_says_so(elsewhere, capsys) -> None:
+    Path("run").mkdir()
+    config = {"class": "gridworld-slope", "config": {}}
+    Path("run/config.json").write_text(json.dumps(config))
+    assert main(["evaluate", "run"]) == 2
+    assert "has not finished" in capsys.readouterr().err
+
+
+def test_classes_lists_members_and_spaces(capsys) -> None:
+    assert main(["classes"]) == 0
+    shown = capsys.readouterr().out
+    for word in ("gridworld-slope", "multigrid", "gridworld-counterexample", "GWN", "MG9", "two-halls", "1.058", "Box"):
+        assert word in shown
+
+
+def test_version(capsys) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("alphamepol 0.")
+
+
+def test_help_does_not_import_jax() -> None:
+    code = "import sys; from alphamepol.cli import main\ntry: main(['pretrain', '--help'])\nexcept SystemExit: pass\n"
+    shown = subprocess.run(
+        [sys.executable, "-c", code + "assert 'jax' not in sys.modules, 'jax was imported'"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for option in "alpha epochs horizon trajectories batch neighbours learning-rate trust-region initial-mean".split():
+        assert f"--{option} " in shown
+    for option in "seeds seed folder resume preset probabilities".split():
+        assert f"--{option} " in shown
+
+
+def test_help_shows_the_defaults_of_the_preset_and_class(capsys) -> None:
+    with pytest.raises(SystemExit):
+        main("pretrain multigrid --preset=quick --help".split())
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "(default: 0.1)" in shown
+    assert "(default: 0.0003)" in shown
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_saves_and_says_how_to_go_on(elsewhere, sent) -> None:
+    command = [sys.executable, "-m", "alphamepol", "pretrain", "gridworld-slope", *TINY, "--epochs", "100000"]
+    run = subprocess.Popen([*command, "--folder", "run"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    metrics = Path("run/metrics.jsonl")
+    for _ in range(1200):
+        if metrics.exists() and metrics.read_text().count("\n") > 2:
+            break
+        assert run.poll() is None, run.communicate()
+        time.sleep(0.1)
+    os.kill(run.pid, sent)
+    _, error = run.communicate(timeout=60)
+    assert run.returncode == INTERRUPTED
+    assert "interrupted; what is done is saved. Continue with: alphamepol pretrain gridworld-slope" in error
+    assert error.rstrip().endswith("--folder run --resume")
+    assert "Traceback" not in error
+    done = json.loads(sorted(Path("run/checkpoints").glob("*.json"))[-1].read_text())["epoch"]
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    assert [line["epoch"] for line in lines][:done] == list(range(done))
