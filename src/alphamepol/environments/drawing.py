@@ -1,7 +1,7 @@
 """Pictures of a gridworld as pixel arrays."""
 
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -22,11 +22,11 @@ def draw_trail(member: Gridworld, trail: Float[np.ndarray, "steps 2"]) -> UInt8[
     image = _background(
         np.asarray(member.walls).tobytes(),
         member.walls.shape,
-        tuple(np.asarray(member.slope_direction, float) * float(member.slope_mean)),
+        tuple((np.asarray(member.slope_direction) * np.asarray(member.slope_mean)).tolist()),
         float(member.slope_above),
     ).copy()
     canvas = ImageDraw.Draw(image)
-    points = [_pixel(x, y) for x, y in trail]
+    points = [_pixel(x, y) for x, y in trail.tolist()]
     for i, (start, end) in enumerate(pairwise(points)):
         age = (i + 1) / len(points)
         colour = tuple(int(c) for c in TRAIL_OLD + age * (TRAIL_NEW - TRAIL_OLD))
@@ -45,11 +45,11 @@ def _background(walls: bytes, shape: tuple[int, int], slope: tuple[float, float]
     canvas = ImageDraw.Draw(image)
     canvas.rectangle([*_pixel(-1.0, 1.0), *_pixel(START_EAST, START_SOUTH)], fill=START)
     if any(slope):
-        for x in np.linspace(-0.9, 0.9, 10):
-            for y in np.linspace(-0.9, 0.9, 10):
-                if y >= slope_above:
-                    _arrow(canvas, (x, y), slope)
-    for row, column in np.argwhere(np.frombuffer(walls, dtype=bool).reshape(shape)):
+        places = np.linspace(-0.9, 0.9, 10).tolist()
+        for x, y in product(places, places):
+            if y >= slope_above:
+                _arrow(canvas, (x, y), slope)
+    for row, column in np.argwhere(np.frombuffer(walls, dtype=bool).reshape(shape)).tolist():
         west, north = 2 * column / columns - 1, 1 - 2 * row / rows
         canvas.rectangle([*_pixel(west, north), *_pixel(west + 2 / columns, north - 2 / rows)], fill=WALL)
     canvas.rectangle([0, 0, side - 1, side - 1], outline=WALL, width=2 * SMOOTHING)
@@ -60,13 +60,13 @@ def _arrow(canvas: ImageDraw.ImageDraw, centre: tuple[float, float], slope: tupl
     """An arrow as long as the slope moves the agent in one step."""
     tail = np.array(centre) - np.array(slope) / 2
     head = np.array(centre) + np.array(slope) / 2
-    canvas.line([_pixel(*tail), _pixel(*head)], fill=ARROW, width=SMOOTHING)
+    canvas.line([_pixel(*tail.tolist()), _pixel(*head.tolist())], fill=ARROW, width=SMOOTHING)
     along = (head - tail) / np.linalg.norm(head - tail)
     aside = np.array([-along[1], along[0]])
     corners = [head + 0.01 * along, head - 0.03 * along + 0.02 * aside, head - 0.03 * along - 0.02 * aside]
-    canvas.polygon([_pixel(*corner) for corner in corners], fill=ARROW)
+    canvas.polygon([_pixel(*corner.tolist()) for corner in corners], fill=ARROW)
 
 
 def _pixel(x: float, y: float) -> tuple[float, float]:
     side = SIZE * SMOOTHING
-    return (float(x) + 1) / 2 * side, (1 - float(y)) / 2 * side
+    return (x + 1) / 2 * side, (1 - y) / 2 * side

@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
@@ -51,8 +52,10 @@ class EnvironmentClass(eqx.Module, Generic[Member]):
 
     def __getitem__(self, which: str | int | Int[Array, ""]) -> Member:
         number = self.index(which) if isinstance(which, str) else which
-        if isinstance(number, int) and not 0 <= number < len(self):
-            raise InputError(f"member: {number} was given; class {self.name} has members 0 to {len(self) - 1}")
+        if not isinstance(number, jax.core.Tracer):
+            number = operator.index(number)
+            if not 0 <= number < len(self):
+                raise InputError(f"member: {number} was given; class {self.name} has members 0 to {len(self) - 1}")
         return jax.tree.map(lambda stacked: stacked[number], self.members)
 
     def index(self, name: str) -> int:

@@ -139,7 +139,7 @@ def turn_at_border(position: Position, displacement: Float[Array, "2"]) -> Posit
         # The fraction of the displacement that reaches each border; 1 where it is not crossed.
         fractions = jnp.where(outside, (border - position) / jnp.where(outside, displacement, 1.0), 1.0)
         axis = jnp.argmin(fractions)
-        crosses = jnp.any(outside)
+        crosses = jnp.any(outside)  # if not, the displacement is used up and the remaining turns change nothing
         fraction = jnp.where(crosses, jnp.clip(fractions[axis], 0.0, 1.0), 1.0)
         across = jnp.arange(2) == axis
         crossing = jnp.where(crosses & across, border, position + fraction * displacement)

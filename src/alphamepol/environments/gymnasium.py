@@ -26,15 +26,15 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 (Gymnasium's own way)
 
     def __init__(self, class_name: str, member: str | int = 0, horizon: int = 400, render_mode: str | None = None):
-        if horizon < 1:
-            raise InputError(f"horizon: {horizon} was given; at least 1 is needed")
+        if not isinstance(horizon, int | np.integer) or horizon < 1:
+            raise InputError(f"horizon: {horizon} was given; it must be a whole number, at least 1")
         if render_mode not in (None, "rgb_array"):
             raise InputError(f"render_mode: {render_mode!r} was given; only 'rgb_array' or None is possible")
         # One small step at a time is quickest on the CPU, whatever accelerator there is.
         self._device = jax.local_devices(backend="cpu")[0]
         with jax.default_device(self._device):
             self.member = make(class_name)[member]
-        self.horizon = horizon
+        self.horizon = int(horizon)
         self.render_mode = render_mode
         self.observation_space = self.member.observation_space
         self.action_space = self.member.action_space
@@ -45,25 +45,30 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
         with jax.default_device(self._device):
-            self._key = jax.random.key(int(self.np_random.integers(2**31)))
-            self._state, observation = _reset(self.member, self._key)
+            start_key, self._key = jax.random.split(jax.random.key(int(self.np_random.integers(2**31))))
+            self._state, observation = _reset(self.member, start_key)
         self._steps = 0
-        self._trail = [np.asarray(self._state)]
-        return np.asarray(observation), {}
+        self._trail = []
+        self._remember()
+        return np.array(observation), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, SupportsFloat, bool, bool, dict[str, Any]]:
         self._steps += 1
         with jax.default_device(self._device):
-            self._state, observation, ended = _step(
-                self.member, self._state, np.asarray(action), self._key, self._steps
-            )
-        self._trail.append(np.asarray(self._state))
-        return np.asarray(observation), 0.0, bool(ended), self._steps >= self.horizon, {}
+            # An array: a Python number would be compiled anew at every step.
+            number = np.int32(self._steps)
+            self._state, observation, ended = _step(self.member, self._state, np.asarray(action), self._key, number)
+        self._remember()
+        return np.array(observation), 0.0, bool(ended), self._steps >= self.horizon, {}
 
     def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         if self.render_mode is None:
             return None
         return draw_trail(self.member, np.stack(self._trail))
+
+    def _remember(self) -> None:
+        if self.render_mode is not None:
+            self._trail.append(np.asarray(self._state))
 
 
 @eqx.filter_jit

@@ -1,0 +1,47 @@
+"""The named classes are those of the specification."""
+
+import gridworld_oracle as oracle
+import numpy as np
+import pytest
+
+from alphamepol.environments.registry import CLASSES, make
+from alphamepol.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "probabilities"),
+    [
+        ("gridworld-slope", ("GWS", "GWN"), (0.8, 0.2)),
+        ("multigrid", ("MG0", "MG1", "MG2", "MG3", "MG4", "MG5", "MG6", "MG7", "MG8", "MG9"), (0.1,) * 10),
+        ("gridworld-counterexample", ("four-rooms", "two-halls"), (0.8, 0.2)),
+    ],
+)
+def test_names_and_probabilities(name, members, probabilities):
+    environment_class = make(name)
+    assert environment_class.name == name
+    assert environment_class.names == members
+    assert environment_class.probabilities == pytest.approx(probabilities)
+
+
+@pytest.mark.parametrize("facts", oracle.MEMBERS, ids=lambda facts: facts.name)
+def test_members_have_the_map_and_the_slope_of_the_specification(facts):
+    member = make(facts.class_name)[facts.name]
+    np.testing.assert_array_equal(member.walls, facts.walls)
+    np.testing.assert_array_equal(member.slope_direction, facts.slope_direction)
+    assert float(member.slope_mean) == pytest.approx(facts.slope_mean)
+
+
+def test_every_class_is_in_the_specification():
+    assert set(CLASSES) == {facts.class_name for facts in oracle.MEMBERS}
+
+
+def test_an_unknown_name_is_refused_with_the_nearest():
+    with pytest.raises(InputError, match=r"class: 'gridworld-slop' is not known.*did you mean 'gridworld-slope'\?"):
+        make("gridworld-slop")
+    with pytest.raises(InputError, match=r"class: 'multi-grid' is not known.*did you mean 'multigrid'\?"):
+        make("multi-grid")
+
+
+def test_an_unknown_name_like_no_other_is_refused_with_all_names():
+    with pytest.raises(InputError, match=r"only gridworld-slope, multigrid, gridworld-counterexample$"):
+        make("zzz")
