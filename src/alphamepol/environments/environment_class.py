@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from alphamepol.environments.cmp import CMP
@@ -50,7 +51,7 @@ class EnvironmentClass(eqx.Module, Generic[Member]):
     def __len__(self) -> int:
         return len(self.names)
 
-    def __getitem__(self, which: str | int | Int[Array, ""]) -> Member:
+    def __getitem__(self, which: str | int | np.integer | Int[Array, ""]) -> Member:
         number = self.index(which) if isinstance(which, str) else which
         if not isinstance(number, jax.core.Tracer):
             number = operator.index(number)

@@ -25,7 +25,9 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 (Gymnasium's own way)
 
-    def __init__(self, class_name: str, member: str | int = 0, horizon: int = 400, render_mode: str | None = None):
+    def __init__(
+        self, class_name: str, member: str | int | np.integer = 0, horizon: int = 400, render_mode: str | None = None
+    ):
         if not isinstance(horizon, int | np.integer) or horizon < 1:
             raise InputError(f"horizon: {horizon} was given; it must be a whole number, at least 1")
         if render_mode not in (None, "rgb_array"):
