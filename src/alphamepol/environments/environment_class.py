@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from alphamepol.environments.cmp import CMP
@@ -53,7 +54,7 @@ class EnvironmentClass(eqx.Module, Generic[Member]):
 
     def __getitem__(self, which: str | int | np.integer | Int[Array, ""]) -> Member:
         number = self.index(which) if isinstance(which, str) else which
-        if not isinstance(number, jax.core.Tracer):
+        if not isinstance(number, Tracer):
             number = operator.index(number)
             if not 0 <= number < len(self):
                 raise InputError(f"member: {number} was given; class {self.name} has members 0 to {len(self) - 1}")
