@@ -9,6 +9,7 @@ import json
 import resource
 import statistics
 import time
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -43,7 +44,7 @@ def main() -> None:
 
     # Forward passes over all samples (one per iteration and one before), forward and backward over the tail.
     sizes = [2, *config.hidden, 2]
-    flops_per_row = 2 * sum(a * b for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+    flops_per_row = 2 * sum(a * b for a, b in pairwise(sizes))
     rows = config.trajectories * config.horizon * config.seeds
     iterations = int(report.iterations.max())
     tail = tail_count(config.alpha, config.minibatches) / config.minibatches
