@@ -79,20 +79,24 @@ def test_an_unreadable_policy_file_gets_one_sentence(elsewhere, capsys) -> None:
 
 
 def test_pretrain_then_evaluate_there_and_elsewhere(elsewhere, capsys) -> None:
-    assert main(["pretrain", "gridworld-slope", *TINY, "--initial-mean", "-0.1", "0.1", "--alpha", "1"]) == 0
+    assert (
+        main(["pretrain", "gridworld-slope", *TINY, "--initial-mean", "-0.1", "0.1", "--alpha", "1", "--seeds", "2"])
+        == 0
+    )
     shown = capsys.readouterr().out
     folder = Path("runs/gridworld-slope-alpha-1-seed-0")
     assert f"Everything is in {folder}" in shown
     assert "Next: alphamepol evaluate" in shown
     config = json.loads((folder / "config.json").read_text())["config"]
-    assert (config["learning_rate"], config["initial_mean"], config["seeds"]) == (3e-4, [-0.1, 0.1], 1)
+    assert (config["learning_rate"], config["initial_mean"], config["seeds"]) == (3e-4, [-0.1, 0.1], 2)
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["method"] == "mepol"
 
     assert main(["evaluate", str(folder), "--batches", "3"]) == 0
     evaluated = json.loads((folder / "evaluation-gridworld-slope" / "summary.json").read_text())
     assert evaluated["entropy"] == summary["entropy"]
-    assert (folder / "evaluation-gridworld-slope/figures/heat-maps.png").stat().st_size > 1000
+    for name in ("heat-maps", "heat-maps-seed-0", "heat-maps-seed-1"):
+        assert (folder / f"evaluation-gridworld-slope/figures/{name}.png").stat().st_size > 1000
 
     policy = str(folder / "policy/seed-0.safetensors")
     capsys.readouterr()

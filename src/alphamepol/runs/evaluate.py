@@ -1,7 +1,8 @@
 """How well policies explore each member of a class, on fresh samples."""
 
+import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +72,17 @@ class Evaluation:
         weights = np.repeat(np.array(self.probabilities) / minibatches, minibatches)
         return np.array([weighted_cvar(seed.ravel(), weights, self.alpha) for seed in self.entropies])
 
+    def of_seed(self, seed: int) -> "Evaluation":
+        """The part of one seed."""
+        i = self.seeds.index(seed)
+        return dataclasses.replace(
+            self,
+            seeds=(seed,),
+            entropies=self.entropies[i : i + 1],
+            trajectory_entropies=self.trajectory_entropies[i : i + 1],
+            visits=self.visits and dataclasses.replace(self.visits, shares=self.visits.shares[i : i + 1]),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The part of summary.json that an evaluation decides."""
         means = self.member_means
@@ -94,6 +106,8 @@ def evaluate(
     policies: Mapping[int, GaussianPolicy] | GaussianPolicy,
     environment_class: EnvironmentClass | str,
     config: PretrainConfig,
+    *,
+    track: Callable[[range], Iterable[int]] = iter,
 ) -> Evaluation:
     """Sample `config.evaluation_batches` mini-batches in every member and estimate their entropies.
 
@@ -103,6 +117,7 @@ def evaluate(
     - `environment_class`: a class or its name; its own probabilities are used for `mean` and `cvar` unless
       `config.probabilities` gives others.
     - `config`: horizon, batch, neighbours, alpha and evaluation_batches count here.
+    - `track`: goes through the members' numbers and may show progress, as `rich.progress.track` does.
     """
     config.check()
     if isinstance(environment_class, str):
@@ -118,7 +133,8 @@ def evaluate(
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies.values())
     keys = split_purposes(seed_keys(list(policies))).evaluation
 
-    samples = [_evaluate_member(stacked, environment_class, i, config, keys) for i in range(len(environment_class))]
+    numbers = track(range(len(environment_class)))
+    samples = [_evaluate_member(stacked, environment_class, number, config, keys) for number in numbers]
     entropies, trajectory_entropies, particles = (np.stack(parts, axis=1) for parts in zip(*samples, strict=True))
     return Evaluation(
         class_name=environment_class.name,

@@ -1,8 +1,10 @@
 """`alphamepol evaluate`: the policies of a run, or one policy file, measured again, here or in another class."""
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 
+import rich.progress
 from rich.console import Console
 
 from alphamepol.environments.registry import make
@@ -26,13 +28,17 @@ def evaluate_run(run: Path, *, class_name: str | None, batches: int, folder: Pat
     environment_class = make(class_name)
     config = dataclasses.replace(config, evaluation_batches=batches)
     console = Console()
-    with console.status(f"sampling {batches} mini-batches in each member of {class_name}"):
-        evaluation = evaluate(policies, environment_class, config)
+    description = f"evaluating each member of {class_name}"
+    shown = partial(rich.progress.track, description=description, console=console, transient=True)
+    evaluation = evaluate(policies, environment_class, config, track=shown)
     folder = folder or (run if run.is_dir() else run.parent) / f"evaluation-{class_name}"
     summary = {"run": run.name, "method": config.method, **evaluation.to_dict(), "evaluation_batches": batches}
     write_atomically(folder / "summary.json", to_json(summary | {"device": device_name()}))
     figures.entropy_histogram({config.method: evaluation}, folder / "figures")
     figures.heat_maps({config.method: evaluation}, environment_class, folder / "figures")
+    for seed in evaluation.seeds if len(evaluation.seeds) > 1 else ():
+        of_seed = {config.method: evaluation.of_seed(seed)}
+        figures.heat_maps(of_seed, environment_class, folder / "figures", name=f"heat-maps-seed-{seed}")
     console.print(evaluation_table(evaluation, f"{run} in {class_name}"))
     return folder
 

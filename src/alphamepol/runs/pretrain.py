@@ -97,13 +97,12 @@ def _run(
 ) -> None:
     stopwatch = Stopwatch()
     state = _train(environment_class, config, folder, stopwatch, progress)
-    progress.say("evaluating the final policies in every member")
     with stopwatch.phase("evaluation"):
         policies = {
             seed: jax.tree.map(lambda leaf, i=i: leaf[i], state.learners.policy)
             for i, seed in enumerate(config.seed_list)
         }
-        evaluation = evaluate(policies, environment_class, config)
+        evaluation = evaluate(policies, environment_class, config, track=progress.evaluating)
     for seed, policy in policies.items():
         save_policy(policy, folder.policy(seed))
     progress.say("drawing figures")

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,7 +28,7 @@ class PretrainProgress:
         self._class, self._config, self._folder = environment_class, config, folder
         self._console = Console(quiet=quiet)
         self._bar = Progress(
-            TextColumn("epoch"),
+            TextColumn("{task.description}"),
             MofNCompleteColumn(),
             BarColumn(),
             TextColumn("elapsed"),
@@ -36,7 +37,7 @@ class PretrainProgress:
             TimeRemainingColumn(compact=True),
             console=self._console,
         )
-        self._task = self._bar.add_task("epochs", total=config.epochs)
+        self._task = self._bar.add_task("epoch", total=config.epochs)
         self._live = Live(self._bar, console=self._console, refresh_per_second=4, transient=True)
         self._last_line = -math.inf
 
@@ -64,7 +65,9 @@ class PretrainProgress:
     def advance(self, lines: list[dict[str, Any]]) -> None:
         """Show an epoch's metrics, one line per seed."""
         self._bar.advance(self._task)
-        self._live.update(Group(self._bar, _table(self._class, lines)))
+        objective, kl = (np.mean([line[name] for line in lines]) for name in ("objective", "kl"))
+        numbers = f" objective {objective:.3f}   KL {kl:.3f}   {lines[0]['iterations']} iterations"
+        self._live.update(Group(self._bar, _table(self._class, lines), numbers))
         task = self._bar.tasks[0]
         if self._console.is_terminal or (time.monotonic() - self._last_line < LINE_EVERY and not task.finished):
             return
@@ -72,6 +75,15 @@ class PretrainProgress:
         left = f", {_duration(task.time_remaining)} left" if task.time_remaining else ""
         entropies = ", ".join(f"{name} {value:.2f}" for name, value in _mean_by_member(self._class, lines).items())
         self.say(f"epoch {int(task.completed)} of {self._config.epochs}{left}: entropy {entropies}")
+
+    def evaluating(self, members: range) -> Iterator[int]:
+        """Go through the members, with a bar of their own."""
+        self.say("evaluating the final policies in every member")
+        self._bar.reset(self._task, total=len(members), description="evaluating member")
+        self._live.update(self._bar)
+        for number in members:
+            yield number
+            self._bar.advance(self._task)
 
     def finish(self, evaluation: Evaluation) -> None:
         self._live.stop()
@@ -112,9 +124,6 @@ def _table(environment_class: EnvironmentClass, lines: list[dict[str, Any]]) -> 
     for name in environment_class.names:
         share = np.mean([line["tail_share"][name] for line in lines])
         table.add_row(name, f"{entropies[name]:.3f}" if name in entropies else "not met", f"{share:.0%}")
-    objective, kl = (np.mean([line[name] for line in lines]) for name in ("objective", "kl"))
-    table.caption = f"objective {objective:.3f}   KL {kl:.3f}   {lines[0]['iterations']} iterations"
-    table.caption_justify = "left"
     return table
 
 
