@@ -1,7 +1,6 @@
 """The command line as its user meets it: what it prints, what it writes, how it ends."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -154,15 +153,18 @@ def test_help_shows_the_defaults_of_the_preset_and_class(capsys) -> None:
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_saves_and_says_how_to_go_on(elsewhere, sent) -> None:
     command = [sys.executable, "-m", "alphamepol", "pretrain", "gridworld-slope", *TINY, "--epochs", "100000"]
-    run = subprocess.Popen([*command, "--folder", "run"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     metrics = Path("run/metrics.jsonl")
-    for _ in range(1200):
-        if metrics.exists() and metrics.read_text().count("\n") > 2:
-            break
-        assert run.poll() is None, run.communicate()
-        time.sleep(0.1)
-    os.kill(run.pid, sent)
-    _, error = run.communicate(timeout=60)
+    with subprocess.Popen([*command, "--folder", "run"], stderr=subprocess.PIPE, text=True) as run:
+        try:
+            for _ in range(1200):
+                if metrics.exists() and metrics.read_text().count("\n") > 2:
+                    break
+                assert run.poll() is None
+                time.sleep(0.1)
+            run.send_signal(sent)
+            _, error = run.communicate(timeout=60)
+        finally:
+            run.kill()
     assert run.returncode == INTERRUPTED
     assert "interrupted; what is done is saved. Continue with: alphamepol pretrain gridworld-slope" in error
     assert error.rstrip().endswith("--folder run --resume")

@@ -1,9 +1,5 @@
 """Pre-training as a run: the loop over epochs, which can stop and go on at any of them."""
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +21,7 @@ from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.epoch import PretrainState, run_epoch, start_state
 from alphamepol.runs.evaluate import evaluate
 from alphamepol.runs.folder import RunFolder, describe
+from alphamepol.runs.interrupts import Interrupts, interrupts
 from alphamepol.runs.metrics import JsonLinesLogger, Logger, TensorBoardLogger, read_metrics
 from alphamepol.runs.progress import PretrainProgress
 from alphamepol.runs.records import metrics_lines, summarise
@@ -80,10 +77,10 @@ def pretrain(
     if not run_folder.summary.is_file():
         with (
             jax.default_matmul_precision(config.matmul_precision),
-            _sigterm_interrupts(),
+            interrupts() as received,
             PretrainProgress(environment_class, config, run_folder.path, quiet=quiet) as progress,
         ):
-            _run(environment_class, config, run_folder, progress)
+            _run(environment_class, config, run_folder, progress, received)
     return PretrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies())
 
 
@@ -93,10 +90,14 @@ def default_folder(class_name: str, config: PretrainConfig) -> Path:
 
 
 def _run(
-    environment_class: EnvironmentClass, config: PretrainConfig, folder: RunFolder, progress: PretrainProgress
+    environment_class: EnvironmentClass,
+    config: PretrainConfig,
+    folder: RunFolder,
+    progress: PretrainProgress,
+    received: Interrupts,
 ) -> None:
     stopwatch = Stopwatch()
-    state = _train(environment_class, config, folder, stopwatch, progress)
+    state = _train(environment_class, config, folder, stopwatch, progress, received)
     with stopwatch.phase("evaluation"):
         policies = {
             seed: jax.tree.map(lambda leaf, i=i: leaf[i], state.learners.policy)
@@ -120,6 +121,7 @@ def _train(
     folder: RunFolder,
     stopwatch: Stopwatch,
     progress: PretrainProgress,
+    received: Interrupts,
 ) -> PretrainState:
     """Run the epochs that are still to do."""
     state, done = _restore_or_start(environment_class, config, folder, stopwatch, progress)
@@ -138,6 +140,7 @@ def _train(
                     logger.log(line)
             state, done = improved, epoch + 1
             progress.advance(lines)
+            received.check()
             if done % config.checkpoint_every == 0 or done == config.epochs:
                 _save(folder, state, done, stopwatch)
                 saved = done
@@ -191,16 +194,3 @@ def _log_visits(
         if pixels is not None:
             for logger in loggers:
                 logger.log_picture(f"visits/{environment_class.names[number]}", epoch, pixels)
-
-
-@contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
-    """Let SIGTERM (a cluster's pre-emption) do what Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

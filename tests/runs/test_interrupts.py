@@ -1,0 +1,26 @@
+"""Interrupts arrive, even those that Python swallows."""
+
+import contextlib
+import os
+import signal
+
+import pytest
+
+from alphamepol.runs.interrupts import interrupts
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_raises_at_once_and_the_old_handlers_come_back(number: signal.Signals) -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), interrupts():
+        os.kill(os.getpid(), number)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_a_swallowed_interrupt_is_raised_at_the_next_check() -> None:
+    with interrupts() as received:
+        received.check()
+        with contextlib.suppress(KeyboardInterrupt):  # as Python does when it comes inside a finaliser
+            os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            received.check()
