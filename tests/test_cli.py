@@ -7,9 +7,11 @@ import sys
 import time
 from pathlib import Path
 
+import jax
 import pytest
 
-from alphamepol.cli import INTERRUPTED, main
+from alphamepol import GaussianPolicy, preset, save_policy
+from alphamepol.cli import INTERRUPTED, _parse, main
 
 TINY = (
     "--preset quick --horizon 20 --trajectories 12 --batch 2 --neighbours 8 --hidden 8 8 --epochs 3 "
@@ -102,7 +104,13 @@ def test_pretrain_then_evaluate_there_and_elsewhere(elsewhere, capsys) -> None:
     assert main(["evaluate", policy]) == 2
     assert "say with --class" in capsys.readouterr().err
     assert main(["evaluate", policy, "--class", "gridworld-counterexample", "--batches", "2", "--folder", "there"]) == 0
-    assert set(json.loads(Path("there/summary.json").read_text())["entropy"]) == {"four-rooms", "two-halls"}
+    there = json.loads(Path("there/summary.json").read_text())
+    assert set(there["entropy"]) == {"four-rooms", "two-halls"}
+    assert there["policy"] == "seed-0.safetensors"
+    (folder / "policy/seed-0.safetensors").unlink()
+    assert main(["evaluate", str(folder), "--batches", "2", "--alpha", "0.5", "--folder", "part"]) == 0
+    part = json.loads(Path("part/summary.json").read_text())
+    assert (part["seeds"], part["alpha"]) == ([1], 0.5)
 
     assert main(["pretrain", "gridworld-slope", *TINY, "--alpha", "1"]) == 2
     assert "holds another run" in capsys.readouterr().err
@@ -121,6 +129,40 @@ def test_classes_lists_members_and_spaces(capsys) -> None:
     shown = capsys.readouterr().out
     for word in ("gridworld-slope", "multigrid", "gridworld-counterexample", "GWN", "MG9", "two-halls", "1.058", "Box"):
         assert word in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("gridworld-slope --preset paper --folder quick", ("paper", "gridworld-slope")),
+        ("--folder multigrid gridworld-slope", ("paper", "gridworld-slope")),
+        ("--preset=quick multigrid", ("quick", "multigrid")),
+        ("--preset quick gridworld-slope --preset authors", ("authors", "gridworld-slope")),
+        ("gridworld-counterexample", ("paper", "gridworld-counterexample")),
+    ],
+)
+def test_the_preset_and_the_class_decide_the_settings_not_other_words(words: str, expected: tuple[str, str]) -> None:
+    assert _parse(["pretrain", *words.split()]).config == preset(*expected)
+
+
+def test_evaluate_does_not_write_into_a_run(elsewhere, capsys) -> None:
+    save_policy(GaussianPolicy(2, 2, (4,), key=jax.random.key(0)), "policy.safetensors")
+    Path("run").mkdir()
+    Path("run/config.json").write_text("{}")
+    assert main("evaluate policy.safetensors --class gridworld-slope --folder run".split()) == 2
+    assert "holds a run" in capsys.readouterr().err
+    assert main("evaluate policy.safetensors --class gridworld-slope --batches 0".split()) == 2
+    assert "batches: 0 was given" in capsys.readouterr().err
+
+
+def test_resume_goes_on_to_the_end(elsewhere, capsys) -> None:
+    command = ["pretrain", "gridworld-slope", *TINY, "--folder", "run[1]"]
+    assert main(command) == 0
+    Path("run[1]/summary.json").unlink()
+    assert main([*command, "--resume"]) == 0
+    shown = capsys.readouterr().out
+    assert "continuing after epoch 3 of 3" in shown
+    assert "Everything is in run[1]:" in shown
 
 
 def test_version(capsys) -> None:

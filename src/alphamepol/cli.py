@@ -13,6 +13,7 @@ from rich.console import Console
 from alphamepol import __version__
 from alphamepol.errors import InputError, RunError
 from alphamepol.runs.config import PretrainConfig
+from alphamepol.runs.interrupts import RunInterrupted
 from alphamepol.runs.presets import CLASSES_WITH_SETTINGS, Preset, preset
 
 INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
@@ -41,7 +42,7 @@ class Pretrain:
 
         done = pretrain(self.environment_class, self.config, folder=self.folder, resume=self.resume)
         say(f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/.")
-        say(f"Next: alphamepol evaluate {done.folder}, or tensorboard --logdir {done.folder / 'tensorboard'}")
+        say(f"Next: alphamepol evaluate {done.folder}")
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class Evaluate:
     """A run folder, or a policy file (then --class is needed)."""
     environment_class: Annotated[str | None, tyro.conf.arg(name="class", metavar="CLASS")] = None
     """The class to evaluate in, if not the run's own."""
+    alpha: float | None = None
+    """Percentile of the CVaR; the run's own if not given, for a policy file the paper's for CLASS."""
     batches: int = 40
     """Mini-batches per member."""
     folder: Path | None = None
@@ -64,7 +67,11 @@ class Evaluate:
         from alphamepol.runs.evaluate_run import evaluate_run
 
         folder = evaluate_run(
-            self.run_folder, class_name=self.environment_class, batches=self.batches, folder=self.folder
+            self.run_folder,
+            class_name=self.environment_class,
+            alpha=self.alpha,
+            batches=self.batches,
+            folder=self.folder,
         )
         say(f"Everything is in {folder}: numbers in summary.json, pictures in figures/.")
 
@@ -106,10 +113,12 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(str(error), INPUT_ERROR)
     except RunError as error:
         return _fail(str(error), FAILURE)
-    except KeyboardInterrupt:
+    except RunInterrupted:
         again = shlex.join(["alphamepol", *(word for word in arguments if word != "--resume")])
-        hint = " --resume" if arguments[:1] == ["pretrain"] else ""
-        return _fail(f"interrupted; what is done is saved. Continue with: {again}{hint}", INTERRUPTED)
+        resume = " --resume" if arguments[:1] == ["pretrain"] else ""
+        return _fail(f"interrupted; what is done is saved. Continue with: {again}{resume}", INTERRUPTED)
+    except KeyboardInterrupt:
+        return _fail("interrupted; nothing was changed", INTERRUPTED)
     except OSError as error:
         return _fail(f"{error.filename or 'a file'}: {error.strerror or error}", FAILURE)
     return 0
@@ -127,12 +136,22 @@ def command_line() -> None:
 
 
 def say(sentence: str) -> None:
-    Console(soft_wrap=True, highlight=False).print(sentence)
+    Console(soft_wrap=True, highlight=False, markup=False).print(sentence)
 
 
 def _parse(arguments: list[str]) -> Any:
-    default = Pretrain(tyro.MISSING, _preset_of(arguments))
-    commands: Any = Annotated[Pretrain, tyro.conf.subcommand("pretrain", default=default)]
+    """Parse twice: the defaults of `pretrain` depend on its preset and class, which only a parser can tell for sure."""
+    words = [word.removeprefix("--preset=") for word in arguments]
+    guess: Preset = next((known for known in get_args(Preset) if known in words), "paper")
+    guessed_class = next((known for known in CLASSES_WITH_SETTINGS if known in words), "gridworld-slope")
+    parsed = _parse_with_defaults(arguments, preset(guess, guessed_class))  # --help, if asked for, shows the guess
+    if isinstance(parsed, Pretrain):
+        parsed = _parse_with_defaults(arguments, preset(parsed.preset, parsed.environment_class))
+    return parsed
+
+
+def _parse_with_defaults(arguments: list[str], config: PretrainConfig) -> Any:
+    commands: Any = Annotated[Pretrain, tyro.conf.subcommand("pretrain", default=Pretrain(tyro.MISSING, config))]
     for command in (Evaluate, Classes, Demo):
         commands |= Annotated[command, tyro.conf.subcommand(command.__name__.lower())]
     return tyro.cli(
@@ -144,20 +163,6 @@ def _parse(arguments: list[str]) -> Any:
     )
 
 
-def _preset_of(arguments: list[str]) -> PretrainConfig:
-    """The defaults: the settings of the preset and class that the command line names, wherever it does.
-
-    What is not known is passed over here: the parser, or the command, refuses it with a sentence.
-    """
-    words = [word.removeprefix("--preset=") for word in arguments]
-    name: Preset = "paper"
-    for known in get_args(Preset):
-        if known in words:
-            name = known
-    class_name = next((word for word in words if word in CLASSES_WITH_SETTINGS), "gridworld-slope")
-    return preset(name, class_name)
-
-
 def _fail(sentence: str, status: int) -> int:
-    Console(stderr=True, soft_wrap=True, highlight=False).print(f"alphamepol: {sentence}", markup=False)
+    Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"alphamepol: {sentence}")
     return status

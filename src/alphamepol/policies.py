@@ -125,7 +125,7 @@ def load_policy(path: str | Path) -> GaussianPolicy:
         if header.get("format") != FORMAT:
             raise ValueError("it holds something else")
         return fill(_template(**header["architecture"]), arrays)
-    except (KeyError, TypeError, ValueError, OSError) as error:
+    except (KeyError, TypeError, ValueError, ArithmeticError, OSError) as error:
         raise InputError(f"policy: {path} cannot be read as a policy ({error})") from error
 
 

@@ -67,6 +67,23 @@ def test_far_from_the_origin_nothing_cancels() -> None:
     np.testing.assert_allclose(tree.radii, brute.radii, rtol=1e-5)
 
 
+def test_clusters_in_many_dimensions() -> None:
+    # Distances within a cluster are a ten-thousandth of the coordinates: a product of matrices would not see them.
+    random = np.random.default_rng(3)
+    centres = np.repeat(random.uniform(-3, 3, (8, 64)), 50, axis=0)
+    points = (centres + random.uniform(0, 1e-3, centres.shape)).astype(np.float32)
+    tree, brute = (nearest_neighbours(points, 30, method=method) for method in METHODS)
+    np.testing.assert_allclose(tree.radii, brute.radii, rtol=1e-5)
+    assert np.mean(np.sort(tree.indices, axis=-1) == np.sort(brute.indices, axis=-1)) > 0.99
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_whole_numbers_are_points_too(method: str) -> None:
+    points = np.random.default_rng(4).integers(0, 50, (40, 2))
+    found = nearest_neighbours(points, 12, method=method)
+    np.testing.assert_allclose(found.radii, nearest_neighbours(points.astype(float), 12).radii, rtol=1e-6)
+
+
 @pytest.mark.parametrize("k", [0, 10, 11])
 def test_refuses_k_that_is_not_less_than_the_particles(k: int) -> None:
     with pytest.raises(InputError, match=f"neighbours: k = {k} was given for 10 particles"):

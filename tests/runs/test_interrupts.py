@@ -24,3 +24,11 @@ def test_a_swallowed_interrupt_is_raised_at_the_next_check() -> None:
             os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             received.check()
+
+
+def test_nothing_interrupts_what_is_held() -> None:
+    with interrupts() as received:
+        with received.held():
+            os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            received.check()

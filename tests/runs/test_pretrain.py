@@ -304,3 +304,42 @@ def test_evaluation_of_a_policy_that_does_not_fit_is_refused(run, two_seeds) -> 
         InputError, match="it maps 2 observation numbers to 2 action numbers, but class custom needs 3 and 2"
     ):
         evaluate(policy, EnvironmentClass({"wide": Wide("..\n..")}), two_seeds)
+
+
+def test_a_policy_driven_out_of_the_numbers_stops_the_run(tiny, tmp_path) -> None:
+    config = dataclasses.replace(tiny, update="on-policy", learning_rate=1e30)
+    with pytest.raises(RunError, match=r"epoch 0, seed 0: the policy has moved so far.*lower --learning-rate"):
+        pretrain("gridworld-slope", config, folder=tmp_path / "run", quiet=True)
+
+
+class Fuse(Gridworld):
+    """Ends once the agent is east of `wall`, so trajectories have different lengths; features are shifted."""
+
+    def features(self, state):
+        return state + 10.0
+
+    def ended(self, state):
+        return state[0] > -0.2
+
+
+@pytest.mark.parametrize("horizon", [40, 1])
+def test_members_that_end_early_and_features_elsewhere(tiny, tmp_path, horizon: int) -> None:
+    mine = EnvironmentClass({"fuse": Fuse("..\n..")}, name="fuse")
+    config = dataclasses.replace(tiny, horizon=horizon, batch=6, neighbours=3, initial_log_std=-2.0, epochs=2)
+    run = pretrain(mine, config, folder=tmp_path / "run", quiet=True)
+    evaluation = evaluate(run.policies, mine, config)
+    assert evaluation.to_dict()["entropy"] == run.summary["entropy"]
+    assert np.isfinite(run.summary["mean"]).all()
+    assert evaluation.visits.shares.sum(axis=(-1, -2)) == pytest.approx(1.0)
+    assert evaluation.visits.extent[0] > 8
+    # A frozen state after the end would fill one cell; valid particles spread.
+    assert evaluation.visits.shares.max() < 0.2
+    assert np.isfinite(evaluation.trajectory_entropies).all() == (horizon > 1)
+
+
+def test_resuming_with_other_members_is_refused(tiny, tmp_path) -> None:
+    south, north = (EnvironmentClass({"a": Gridworld("..\n..", slope=slope)}) for slope in ("south", "north"))
+    config = dataclasses.replace(tiny, epochs=1)
+    pretrain(south, config, folder=tmp_path / "run", quiet=True)
+    with pytest.raises(InputError, match="holds a run with another members_sha256"):
+        pretrain(north, config, folder=tmp_path / "run", resume=True, quiet=True)

@@ -92,6 +92,12 @@ def check_probabilities(probabilities: Sequence[float], names: Sequence[str]) ->
 
 def _stack(members: Mapping[str, Member]) -> Member:
     (first_name, first), *others = members.items()
+    for path, leaf in jax.tree.leaves_with_path(first):
+        if not eqx.is_array_like(leaf):
+            raise InputError(
+                f"members: {first_name!r} has a field {jax.tree_util.keystr(path)} that is no array; declare what is "
+                "not a parameter with equinox.field(static=True)"
+            )
     for name, member in others:
         if jax.tree.structure(member) != jax.tree.structure(first):
             raise InputError(

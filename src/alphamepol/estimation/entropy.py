@@ -4,18 +4,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import digamma, gammaln, logsumexp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
 
 
-def knn_entropy(points: Float[Array | np.ndarray, "particles dimension"], k: int) -> Float[Array, ""]:
+def knn_entropy(points: Shaped[Array | np.ndarray, "particles dimension"], k: int) -> Float[Array, ""]:
     """Differential entropy of the distribution that the points were drawn from (E3)."""
     return particle_entropy(nearest_neighbours(points, k))
 
 
 def importance_weighted_entropy(
-    points: Float[Array | np.ndarray, "particles dimension"],
+    points: Shaped[Array | np.ndarray, "particles dimension"],
     log_weights: Float[Array | np.ndarray, " particles"],
     k: int,
 ) -> Float[Array, ""]:
@@ -28,7 +28,7 @@ def importance_weighted_entropy(
 
 
 def knn_kl(
-    points: Float[Array | np.ndarray, "*sets particles dimension"],
+    points: Shaped[Array | np.ndarray, "*sets particles dimension"],
     log_weights: Float[Array | np.ndarray, "*sets particles"],
     k: int,
 ) -> Float[Array, ""]:

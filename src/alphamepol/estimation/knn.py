@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Shaped
 from scipy.spatial import KDTree
 
 from alphamepol.errors import InputError
@@ -35,7 +35,7 @@ class Neighbourhood(eqx.Module):
 
 
 def nearest_neighbours(
-    points: Float[Array | np.ndarray, "*sets particles dimension"],
+    points: Shaped[Array | np.ndarray, "*sets particles dimension"],
     k: int,
     valid: Bool[Array | np.ndarray, "*sets particles"] | None = None,
     method: Method = "auto",
@@ -45,6 +45,10 @@ def nearest_neighbours(
     A particle is never its own neighbour. The answer does not depend on `method`, except for which of several
     equally distant particles are counted.
     """
+    if not jnp.issubdtype(points.dtype, jnp.floating):
+        points = points.astype(float)
+    if points.ndim < 2:
+        raise InputError(f"points: an array of shape {points.shape} was given; it must be (particles, dimension)")
     *sets, particles, dimension = points.shape
     if valid is None:
         valid = np.ones((*sets, particles), bool)
@@ -68,7 +72,10 @@ def nearest_neighbours(
 
 
 def best_method(dimension: int) -> Literal["tree", "brute"]:
-    """The quicker method, by the measurements in benchmarks/README.md: the tree for few dimensions on a CPU."""
+    """The quicker method, by the measurements in benchmarks/README.md: the tree for few dimensions on a CPU.
+
+    It is so for every k that was tried, from 4 to a quarter of the particles, so k does not decide.
+    """
     return "tree" if jax.default_backend() == "cpu" and dimension < 8 else "brute"
 
 
@@ -107,40 +114,35 @@ def _by_brute_force(
 
 @partial(jax.jit, static_argnums=2)
 def _brute_force(points, valid, k):
-    sets, particles, dimension = points.shape
-    squared_distances = _squared_distances if dimension <= 8 else _squared_distances_by_product
+    sets, particles, _ = points.shape
 
     def search(some):
         points, valid = some
-        squares = jax.vmap(squared_distances)(points)
+        squares = jax.vmap(_squared_distances)(points)
         squares = jnp.where(jnp.eye(particles, dtype=bool) | ~valid[:, None, :], jnp.inf, squares)
-        # In two axes: XLA sorts whole rows, ten times slower, when there are three.
+        # In two axes, and the indices alone: else XLA sorts whole rows, which takes twenty times as long on a CPU.
         indices = jax.lax.top_k(-squares.reshape(-1, particles), k)[1].reshape(*valid.shape, k)
-        # The distance of the k-th is taken again from differences, exact where the product above cancels.
         kth = jax.vmap(lambda points, indices: points[indices[:, -1]])(points, indices)
         radii = jnp.sqrt(jnp.sum((points - kth) ** 2, axis=-1))
         return jnp.where(valid, radii, 1.0), indices
 
     # One set after the other on a CPU, some together on an accelerator; either way memory stays bounded.
-    most = 1 if jax.default_backend() == "cpu" else max(1, 2**27 // particles**2)
+    most = 1 if jax.default_backend() == "cpu" else min(sets, max(1, 2**27 // particles**2))
     together = max(size for size in range(1, most + 1) if sets % size == 0)
     split = jax.tree.map(lambda leaf: leaf.reshape(-1, together, *leaf.shape[1:]), (points, valid))
     return jax.tree.map(lambda leaf: leaf.reshape(sets, *leaf.shape[2:]), jax.lax.map(search, split))
 
 
 def _squared_distances(points):
-    """Sum over coordinates of squared differences: no cancellation, any dimension, cheap in a low one."""
-    return sum((points[:, None, d] - points[None, :, d]) ** 2 for d in range(points.shape[-1]))
-
-
-def _squared_distances_by_product(points):
-    """|a|² + |b|² − 2ab around the centre, at full precision: one matrix product, for high dimensions."""
-    centred = points - jnp.mean(points, axis=0)
-    norms = jnp.sum(centred**2, axis=-1)
-    products = jnp.matmul(centred, centred.T, precision=jax.lax.Precision.HIGHEST)
-    return jnp.maximum(norms[:, None] + norms[None, :] - 2 * products, 0.0)
+    """From differences of coordinates. |a|² + |b|² − 2ab would be quicker, and wrong where particles cluster."""
+    dimension = points.shape[-1]
+    if dimension > 8:
+        return jnp.sum((points[:, None] - points[None]) ** 2, axis=-1)
+    return sum((points[:, None, d] - points[None, :, d]) ** 2 for d in range(dimension))
 
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(len(os.sched_getaffinity(0)), thread_name_prefix="neighbours")
+    # Not every system can say which processors a process may use.
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return ThreadPoolExecutor(processors, thread_name_prefix="neighbours")

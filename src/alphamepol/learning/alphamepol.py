@@ -101,7 +101,7 @@ def improve_off_policy(
         finished=jnp.array(False),
     )
     end = jax.lax.while_loop(lambda i: ~i.finished & (i.iterations < max_iterations), step, start)
-    return end.learner, _report(start, end, tail_size)
+    return end.learner, _report(start.entropies, end, tail_size)
 
 
 def improve_on_policy(
@@ -120,10 +120,9 @@ def improve_on_policy(
 
     samples = trajectories.observations, trajectories.actions
     log_ratios = log_probabilities(improved.policy, *samples) - log_probabilities(learner.policy, *samples)
-    start = Iterate(learner, log_ratios, entropies, jnp.array(0.0), jnp.array(0), jnp.array(0), jnp.array(False))
     entropies_after, kl = estimate(log_ratios, trajectories, neighbourhood)
     end = Iterate(improved, log_ratios, entropies_after, kl, jnp.array(1), jnp.array(0), jnp.array(True))
-    return improved, _report(start, end, tail_size)
+    return improved, _report(entropies, end, tail_size)
 
 
 def tail_gradient(
@@ -176,12 +175,12 @@ def estimate(
     return entropies, kl_of_masses(neighbourhood, log_weights, masses)
 
 
-def _report(start: Iterate, end: Iterate, tail_size: int) -> EpochReport:
-    order = jnp.argsort(start.entropies)
+def _report(entropies: Float[Array, " minibatches"], end: Iterate, tail_size: int) -> EpochReport:
+    tail = jnp.argsort(entropies)[:tail_size]
     return EpochReport(
-        entropies=start.entropies,
-        tail=jnp.zeros(start.entropies.shape, bool).at[order[:tail_size]].set(True),
-        objective=jnp.mean(start.entropies[order[:tail_size]]),
+        entropies=entropies,
+        tail=jnp.zeros(entropies.shape, bool).at[tail].set(True),
+        objective=jnp.mean(entropies[tail]),
         objective_after=jnp.mean(jnp.sort(end.entropies)[:tail_size]),
         kl=end.kl,
         iterations=end.iterations,

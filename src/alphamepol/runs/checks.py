@@ -1,12 +1,16 @@
 """What must hold before numbers are made of something, and the sentence when it does not."""
 
+from collections.abc import Sequence
+
 import gymnasium
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.errors import InputError, RunError
 from alphamepol.estimation.knn import Neighbourhood
+from alphamepol.learning.alphamepol import EpochReport, Learner
 from alphamepol.policies import GaussianPolicy
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.sampling.trajectories import Trajectories
@@ -45,39 +49,48 @@ def check_policy_fits(policy: GaussianPolicy, environment_class: EnvironmentClas
         )
 
 
-def check_particles(trajectories: Trajectories, names: tuple[str, ...], config: PretrainConfig, when: str) -> None:
+def check_particles(trajectories: Trajectories, names: Sequence[str], seeds: Sequence[int], k: int, when: str) -> None:
     """Stop on particles that are not numbers, and on mini-batches too short for k neighbours."""
-    minibatches, k = trajectories.members.shape, config.neighbours
+    shape = trajectories.members.shape
     finite = jnp.all(jnp.isfinite(trajectories.particles), axis=-1) | ~trajectories.valid
-    enough = jnp.sum(trajectories.valid.reshape(*minibatches, -1), axis=-1) > k
-    whole = np.asarray(jnp.all(finite.reshape(*minibatches, -1), axis=-1))
-    if not whole.all():
+    broken = ~np.asarray(jnp.all(finite.reshape(*shape, -1), axis=-1))
+    if broken.any():
+        where = _where(broken, trajectories, names, seeds, when)
+        raise RunError(f"{where}: the environment returned a state that is not finite")
+    short = np.asarray(jnp.sum(trajectories.valid.reshape(*shape, -1), axis=-1) <= k)
+    if short.any():
         raise RunError(
-            f"{_where(~whole, trajectories, names, config, when)}: the environment returned a state that is not finite"
-        )
-    if not np.all(enough):
-        raise RunError(
-            f"{_where(~np.asarray(enough), trajectories, names, config, when)}: its trajectories ended so early that "
-            f"there are not more than k = {k} particles; use fewer --neighbours or a larger --batch"
+            f"{_where(short, trajectories, names, seeds, when)}: its trajectories ended so early that there are not "
+            f"more than k = {k} particles; use fewer --neighbours or a larger --batch"
         )
 
 
 def check_aliasing(
-    neighbourhood: Neighbourhood, trajectories: Trajectories, names: tuple[str, ...], config: PretrainConfig, when: str
+    neighbourhood: Neighbourhood, trajectories: Trajectories, names: Sequence[str], seeds: Sequence[int], when: str
 ) -> None:
     """Stop when more than k particles coincide, which makes the entropy −∞."""
     aliased = np.asarray(jnp.any((neighbourhood.radii == 0) & neighbourhood.valid, axis=-1))
     if aliased.any():
         raise RunError(
-            f"{_where(aliased, trajectories, names, config, when)}: more than k = {neighbourhood.k} particles "
-            "coincide, so that the entropy is minus infinity and has no gradient; use more --neighbours, or add noise "
-            "to the features"
+            f"{_where(aliased, trajectories, names, seeds, when)}: more than k = {neighbourhood.k} particles coincide, "
+            "so that the entropy is minus infinity and has no gradient; start again with more --neighbours, or with "
+            "features that carry a little noise"
         )
 
 
-def _where(
-    bad: np.ndarray, trajectories: Trajectories, names: tuple[str, ...], config: PretrainConfig, when: str
-) -> str:
+def check_learned(learner: Learner, report: EpochReport, seeds: Sequence[int], when: str) -> None:
+    """Stop when learning has driven a policy, or the estimates of it, out of the numbers."""
+    judged = (learner.policy, report.kl, report.objective_after)
+    finite = [np.isfinite(leaf).reshape(len(seeds), -1).all(axis=1) for leaf in jax.device_get(jax.tree.leaves(judged))]
+    lost = np.flatnonzero(~np.all(finite, axis=0))
+    if lost.size:
+        raise RunError(
+            f"{when}, seed {seeds[lost[0]]}: the policy has moved so far that its entropy is no longer a number; start "
+            "again with a lower --learning-rate"
+        )
+
+
+def _where(bad: np.ndarray, trajectories: Trajectories, names: Sequence[str], seeds: Sequence[int], when: str) -> str:
     seed, minibatch = np.argwhere(bad)[0]
     member = names[int(trajectories.members[seed, minibatch])]
-    return f"{when}, seed {config.seed + seed}, mini-batch {minibatch}, environment {member}"
+    return f"{when}, seed {seeds[seed]}, mini-batch {minibatch}, environment {member}"

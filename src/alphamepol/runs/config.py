@@ -90,10 +90,14 @@ class PretrainConfig:
             value = getattr(self, field)
             if not (math.isfinite(value) and value > 0):
                 raise InputError(f"{field}: {value} was given; it must be above 0 and finite")
-        if not math.isfinite(self.initial_log_std):
-            raise InputError(f"initial_log_std: {self.initial_log_std} was given; it must be finite")
+        if not -20 <= self.initial_log_std <= 20:
+            raise InputError(f"initial_log_std: {self.initial_log_std} was given; it must be between -20 and 20")
         if any(width < 1 for width in self.hidden):
             raise InputError(f"hidden: {self.hidden} was given; every layer needs at least one unit")
+        if not self.baseline and self.update == "off-policy":
+            raise InputError("baseline: it can be left out with --update on-policy only")
+        if self.initial_mean == ():
+            raise InputError("initial_mean: no number was given; give one per action component, or none")
         if self.initial_mean != "none" and not all(math.isfinite(value) for value in self.initial_mean):
             raise InputError(f"initial_mean: {self.initial_mean} was given; its numbers must be finite")
 

@@ -13,7 +13,7 @@ from alphamepol.estimation.risk import tail_count
 from alphamepol.learning.alphamepol import EpochReport, Learner, improve_off_policy, improve_on_policy
 from alphamepol.mapping import map_leading_axis
 from alphamepol.policies import GaussianPolicy, regress_mean
-from alphamepol.runs.checks import check_aliasing, check_particles, space_sizes
+from alphamepol.runs.checks import check_aliasing, check_learned, check_particles, space_sizes
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.stopwatch import Stopwatch, wait
 from alphamepol.sampling.compiled import collect
@@ -49,18 +49,20 @@ def run_epoch(
     state: PretrainState, epoch: int, environment_class: EnvironmentClass, config: PretrainConfig, stopwatch: Stopwatch
 ) -> tuple[PretrainState, EpochReport, Trajectories]:
     """What `epoch` does to the state, a report, and the samples it used."""
+    names, seeds, when = environment_class.names, config.seed_list, f"epoch {epoch}"
     with stopwatch.phase("sampling"):
         members, keys = _draw(state.keys, epoch, environment_class, config.minibatches)
         policies = state.learners.policy
         trajectories = wait(
             collect(policies, environment_class, members, batch=config.batch, horizon=config.horizon, keys=keys)
         )
-        check_particles(trajectories, environment_class.names, config, f"epoch {epoch}")
+        check_particles(trajectories, names, seeds, config.neighbours, when)
     with stopwatch.phase("neighbours"):
         neighbourhood = wait(neighbours_of_minibatches(trajectories, config.neighbours))
-        check_aliasing(neighbourhood, trajectories, environment_class.names, config, f"epoch {epoch}")
+        check_aliasing(neighbourhood, trajectories, names, seeds, when)
     with stopwatch.phase("learning"):
         learners, report = wait(improve(state.learners, trajectories, neighbourhood, config))
+        check_learned(learners, report, seeds, when)
     return PretrainState(learners, state.keys), report, trajectories
 
 

@@ -10,14 +10,14 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
 from alphamepol.estimation.entropy import particle_entropy
-from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
+from alphamepol.estimation.knn import nearest_neighbours
 from alphamepol.estimation.risk import weighted_cvar
 from alphamepol.policies import GaussianPolicy
 from alphamepol.runs.checks import check_aliasing, check_particles, check_policy_fits
@@ -133,9 +133,14 @@ def evaluate(
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies.values())
     keys = split_purposes(seed_keys(list(policies))).evaluation
 
-    numbers = track(range(len(environment_class)))
-    samples = [_evaluate_member(stacked, environment_class, number, config, keys) for number in numbers]
-    entropies, trajectory_entropies, particles = (np.stack(parts, axis=1) for parts in zip(*samples, strict=True))
+    with jax.default_matmul_precision(config.matmul_precision):
+        samples = [
+            _evaluate_member(stacked, environment_class, number, config, list(policies), keys)
+            for number in track(range(len(environment_class)))
+        ]
+    entropies, trajectory_entropies, particles, valid = (
+        np.stack(parts, axis=1) for parts in zip(*samples, strict=True)
+    )
     return Evaluation(
         class_name=environment_class.name,
         members=environment_class.names,
@@ -145,7 +150,7 @@ def evaluate(
         ceilings=tuple(environment_class[i].entropy_ceiling for i in range(len(environment_class))),
         entropies=entropies,
         trajectory_entropies=trajectory_entropies,
-        visits=visit_map(particles, environment_class[0]),
+        visits=visit_map(particles, valid, environment_class[0]),
     )
 
 
@@ -154,47 +159,56 @@ def _evaluate_member(
     environment_class: EnvironmentClass,
     number: int,
     config: PretrainConfig,
+    seeds: list[int],
     keys: Key[Array, " seeds"],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Entropy of each mini-batch and of each trajectory, and the particles (seeds, particles, features)."""
-    members = jnp.full((len(keys), config.evaluation_batches), number)
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Entropies of mini-batches and of trajectories; all particles of each seed, and whether each is valid."""
+    members = jnp.full((len(seeds), config.evaluation_batches), number)
     member_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, number)
     trajectories = collect(
         policies, environment_class, members, batch=config.batch, horizon=config.horizon, keys=member_keys
     )
-    when = "evaluation"
-    check_particles(trajectories, environment_class.names, config, when)
-    of_minibatches = neighbours_of_minibatches(trajectories, config.neighbours)
-    check_aliasing(of_minibatches, trajectories, environment_class.names, config, when)
-    entropies = jax.vmap(jax.vmap(particle_entropy))
+    names, when = environment_class.names, "evaluation"
+    check_particles(trajectories, names, seeds, config.neighbours, when)
+    neighbourhood = neighbours_of_minibatches(trajectories, config.neighbours)
+    check_aliasing(neighbourhood, trajectories, names, seeds, when)
     return (
-        np.asarray(entropies(of_minibatches)),
-        np.asarray(entropies(_neighbours_of_trajectories(trajectories, config.neighbours))),
-        np.asarray(trajectories.particles.reshape(len(keys), -1, trajectories.particles.shape[-1])),
+        np.asarray(jax.vmap(jax.vmap(particle_entropy))(neighbourhood)),
+        _trajectory_entropies(trajectories, config.neighbours),
+        np.asarray(trajectories.particles.reshape(len(seeds), -1, trajectories.particles.shape[-1])),
+        np.asarray(trajectories.valid.reshape(len(seeds), -1)),
     )
 
 
-def _neighbours_of_trajectories(trajectories: Trajectories, k: int) -> Neighbourhood:
-    """Neighbours within single trajectories: fewer than in a mini-batch, at most a quarter of the shortest."""
+def _trajectory_entropies(trajectories: Trajectories, k: int) -> Float[np.ndarray, "seeds trajectories"]:
+    """Entropies of single trajectories, with at most a quarter of the shortest as neighbours; NaN if that has none."""
     seeds, minibatches, batch, time, features = trajectories.particles.shape
-    particles = trajectories.particles.reshape(seeds, minibatches * batch, time, features)
     valid = trajectories.valid.reshape(seeds, minibatches * batch, time)
-    return nearest_neighbours(particles, max(1, min(k, int(valid.sum(axis=-1).min()) // 4)), valid)
+    shortest = int(valid.sum(axis=-1).min())
+    if shortest < 2:
+        return np.full((seeds, minibatches * batch), np.nan)
+    particles = trajectories.particles.reshape(seeds, minibatches * batch, time, features)
+    neighbourhood = nearest_neighbours(particles, max(1, min(k, shortest // 4)), valid)
+    return np.asarray(jax.vmap(jax.vmap(particle_entropy))(neighbourhood))
 
 
-def visit_map(particles: Float[np.ndarray, "*sets particles features"], member: CMP) -> VisitMap | None:
-    """Count particles in BINS × BINS cells; None unless they are in the plane.
+def visit_map(
+    particles: Float[np.ndarray, "*sets particles features"], valid: Bool[np.ndarray, "*sets particles"], member: CMP
+) -> VisitMap | None:
+    """Count valid particles in BINS × BINS cells; None unless they are in the plane.
 
-    The map is as large as the observation space where that is a bounded plane, else as what was visited.
+    The map is as large as the observation space if that is a bounded plane that holds them, else as what was visited.
     """
     if particles.shape[-1] != 2:
         return None
+    low, high = particles[valid].min(axis=0), particles[valid].max(axis=0)
     space = member.observation_space
-    low, high = particles.reshape(-1, 2).min(axis=0), particles.reshape(-1, 2).max(axis=0)
     if isinstance(space, gymnasium.spaces.Box) and space.shape == (2,) and space.is_bounded():
-        low, high = space.low, space.high
+        holds_them = np.all(low >= space.low) and np.all(high <= space.high)
+        low, high = (space.low, space.high) if holds_them else (low, high)
     (west, south), (east, north) = low.tolist(), high.tolist()
-    sets = particles.reshape(-1, *particles.shape[-2:])
-    counts = [np.histogram2d(s[:, 1], s[:, 0], BINS, [(south, north), (west, east)])[0] for s in sets]
-    shares = (np.stack(counts) / particles.shape[-2]).reshape(*particles.shape[:-2], BINS, BINS)
-    return VisitMap(shares, (west, east, south, north))
+    edges = [(south, north), (west, east)]
+    flat = zip(particles.reshape(-1, *particles.shape[-2:]), valid.reshape(-1, valid.shape[-1]), strict=True)
+    counts = np.stack([np.histogram2d(one[of, 1], one[of, 0], BINS, edges)[0] for one, of in flat])
+    shares = counts / counts.sum(axis=(-1, -2), keepdims=True)
+    return VisitMap(shares.reshape(*particles.shape[:-2], BINS, BINS), (west, east, south, north))

@@ -19,43 +19,52 @@ from alphamepol.runs.presets import preset
 from alphamepol.runs.progress import evaluation_table
 
 
-def evaluate_run(run: Path, *, class_name: str | None, batches: int, folder: Path | None) -> Path:
+def evaluate_run(run: Path, *, class_name: str | None, alpha: float | None, batches: int, folder: Path | None) -> Path:
     """Evaluate and write summary.json and figures; returns the folder they are in."""
-    policies, config, own_class = _read(run, class_name)
+    if batches < 1:
+        raise InputError(f"batches: {batches} was given; it must be at least 1")
+    label, policies, config, own_class = _read(run, class_name)
     if class_name not in (None, own_class):
         config = dataclasses.replace(config, probabilities=())
     class_name = class_name or own_class
     environment_class = make(class_name)
-    config = dataclasses.replace(config, evaluation_batches=batches)
+    config = dataclasses.replace(config, evaluation_batches=batches, alpha=config.alpha if alpha is None else alpha)
+    config.check()
+    if folder is None:
+        name = f"evaluation-{class_name}"
+        folder = run / name if run.is_dir() else run.with_name(f"{run.stem}-{name}")
+    if (folder / "config.json").exists():
+        raise InputError(f"folder: {folder} holds a run; choose another --folder")
+
     console = Console()
     description = f"evaluating each member of {class_name}"
     shown = partial(rich.progress.track, description=description, console=console, transient=True)
     evaluation = evaluate(policies, environment_class, config, track=shown)
-    folder = folder or (run if run.is_dir() else run.parent) / f"evaluation-{class_name}"
-    summary = {"run": run.name, "method": config.method, **evaluation.to_dict(), "evaluation_batches": batches}
-    write_atomically(folder / "summary.json", to_json(summary | {"device": device_name()}))
-    figures.entropy_histogram({config.method: evaluation}, folder / "figures")
-    figures.heat_maps({config.method: evaluation}, environment_class, folder / "figures")
+    summary = label | evaluation.to_dict() | {"evaluation_batches": batches, "device": device_name()}
+    write_atomically(folder / "summary.json", to_json(summary))
+    name = label.get("method", run.stem)
+    figures.entropy_histogram({name: evaluation}, folder / "figures")
+    figures.heat_maps({name: evaluation}, environment_class, folder / "figures")
     for seed in evaluation.seeds if len(evaluation.seeds) > 1 else ():
-        of_seed = {config.method: evaluation.of_seed(seed)}
+        of_seed = {name: evaluation.of_seed(seed)}
         figures.heat_maps(of_seed, environment_class, folder / "figures", name=f"heat-maps-seed-{seed}")
     console.print(evaluation_table(evaluation, f"{run} in {class_name}"))
     return folder
 
 
-def _read(run: Path, class_name: str | None) -> tuple[dict[int, GaussianPolicy], PretrainConfig, str]:
-    """Policies, settings and class of a run; a policy file has the paper's settings for the class that was given."""
+def _read(run: Path, class_name: str | None) -> tuple[dict[str, str], dict[int, GaussianPolicy], PretrainConfig, str]:
+    """What it is, policies, settings and class of a run; a policy file has the paper's settings for the given class."""
     if run.is_dir():
         described = RunFolder(run).read_config()
         try:
             config, own_class = PretrainConfig.from_dict(described["config"]), str(described["class"])
         except (KeyError, TypeError) as error:
             raise InputError(f"run: {run / 'config.json'} is not of a pre-training run ({error})") from error
-        return RunFolder(run).load_policies(), config, own_class
+        return {"run": run.name, "method": config.method}, RunFolder(run).load_policies(), config, own_class
     if not run.is_file():
         raise InputError(f"run: there is no run folder or policy file {run}")
     policy = load_policy(run)
     if class_name is None:
         raise InputError(f"class: {run} is a policy file; say with --class in which class it is to be evaluated")
     config = preset("paper", class_name)
-    return {config.seed: policy}, config, class_name
+    return {"policy": run.name}, {config.seed: policy}, config, class_name

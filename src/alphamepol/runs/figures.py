@@ -128,9 +128,9 @@ def heat_maps(
     _write_csv(folder / f"{name}.csv", ("method", "member", "x", "y", "share"), _visit_rows(maps, members))
 
 
-def heat_map_pixels(particles: np.ndarray, member: CMP, size: int = 200) -> np.ndarray | None:
+def heat_map_pixels(particles: np.ndarray, valid: np.ndarray, member: CMP, size: int = 200) -> np.ndarray | None:
     """A quick heat-map without axes, for TensorBoard: (size, size, 3) uint8; None unless particles are in the plane."""
-    visits = visit_map(particles, member)
+    visits = visit_map(particles, valid, member)
     if visits is None:
         return None
     shares = visits.shares[::-1]

@@ -17,7 +17,7 @@ from alphamepol.errors import InputError
 from alphamepol.files import to_json, write_atomically
 from alphamepol.policies import GaussianPolicy, load_policy
 
-DECISIVE = ("command", "class", "members", "probabilities", "config")
+DECISIVE = ("command", "class", "members", "members_sha256", "probabilities", "config")
 """The parts of config.json that decide what a run computes; the rest says where it came from."""
 
 
@@ -48,11 +48,12 @@ class RunFolder:
         return _read_json(self.summary)
 
     def load_policies(self) -> dict[int, GaussianPolicy]:
-        """The final policy of every seed."""
-        self.read_summary()
-        config = self.read_config()["config"]
-        seeds = range(config["seed"], config["seed"] + config["seeds"])
-        return {seed: load_policy(self.policy(seed)) for seed in seeds}
+        """The final policy of every seed whose file is there."""
+        seeds = self.read_summary()["seeds"]
+        found = {seed: load_policy(self.policy(seed)) for seed in seeds if self.policy(seed).is_file()}
+        if not found:
+            raise InputError(f"run: {self.path} has no policy file, such as {self.policy(seeds[0])}")
+        return found
 
     def claim(self, description: dict[str, Any], *, resume: bool) -> None:
         """Take the folder for the run that `description` says, or refuse without writing anything."""
@@ -73,7 +74,10 @@ class RunFolder:
         for part in DECISIVE:
             if found.get(part) != description[part]:
                 difference = _difference(part, found.get(part), description[part])
-                raise InputError(f"folder: {self.path} holds a run with another {difference}")
+                raise InputError(
+                    f"folder: {self.path} holds a run with another {difference}; resume it as it was, or choose "
+                    "another --folder"
+                )
 
 
 def describe(command: str, **parts: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The numbers of every epoch and seed: metrics.jsonl, and TensorBoard."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,10 +12,10 @@ from alphamepol.files import write_atomically
 
 @runtime_checkable
 class Logger(Protocol):
-    """Where metrics go. One call per epoch and seed; pictures come when there are some."""
+    """Where metrics go."""
 
-    def log(self, line: dict[str, Any]) -> None:
-        """Take the metrics of one epoch and seed, as they are in metrics.jsonl."""
+    def log(self, lines: list[dict[str, Any]]) -> None:
+        """Take the metrics of one epoch, a line per seed, as they are in metrics.jsonl."""
 
     def log_picture(self, name: str, epoch: int, pixels: np.ndarray) -> None:
         """Take a picture (height, width, 3), uint8."""
@@ -33,9 +34,10 @@ class JsonLinesLogger:
             write_atomically(path, "".join(_to_line(line) for line in kept))
         self._file = path.open("a", encoding="utf-8")
 
-    def log(self, line: dict[str, Any]) -> None:
-        self._file.write(_to_line(line))
+    def log(self, lines: list[dict[str, Any]]) -> None:
+        self._file.write("".join(_to_line(line) for line in lines))
         self._file.flush()
+        os.fsync(self._file.fileno())
 
     def log_picture(self, name: str, epoch: int, pixels: np.ndarray) -> None:
         """Pictures have no place in JSON."""
@@ -50,12 +52,14 @@ class TensorBoardLogger:
     def __init__(self, folder: Path, *, keep_epochs: int = 0):
         from tensorboardX import SummaryWriter
 
-        self._writer = SummaryWriter(str(folder), purge_step=keep_epochs or None)
+        # Events of epochs that will be computed again are to be forgotten.
+        self._writer = SummaryWriter(str(folder), purge_step=keep_epochs if folder.exists() else None)
 
-    def log(self, line: dict[str, Any]) -> None:
-        for tag, number in _flatten(line).items():
-            if tag not in ("epoch", "seed"):
-                self._writer.add_scalar(f"{tag}/seed-{line['seed']}", number, line["epoch"])
+    def log(self, lines: list[dict[str, Any]]) -> None:
+        for line in lines:
+            for tag, number in _flatten(line).items():
+                if tag not in ("epoch", "seed"):
+                    self._writer.add_scalar(f"{tag}/seed-{line['seed']}", number, line["epoch"])
 
     def log_picture(self, name: str, epoch: int, pixels: np.ndarray) -> None:
         self._writer.add_image(name, pixels, epoch, dataformats="HWC")

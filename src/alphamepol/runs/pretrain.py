@@ -1,5 +1,6 @@
 """Pre-training as a run: the loop over epochs, which can stop and go on at any of them."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.registry import make
 from alphamepol.errors import RunError
-from alphamepol.files import to_json, write_atomically
+from alphamepol.files import pack, to_json, write_atomically
 from alphamepol.policies import GaussianPolicy, save_policy
 from alphamepol.runs import figures
 from alphamepol.runs.checkpoints import load_newest_checkpoint, save_checkpoint
@@ -21,7 +22,7 @@ from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.epoch import PretrainState, run_epoch, start_state
 from alphamepol.runs.evaluate import evaluate
 from alphamepol.runs.folder import RunFolder, describe
-from alphamepol.runs.interrupts import Interrupts, interrupts
+from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
 from alphamepol.runs.metrics import JsonLinesLogger, Logger, TensorBoardLogger, read_metrics
 from alphamepol.runs.progress import PretrainProgress
 from alphamepol.runs.records import metrics_lines, summarise
@@ -56,7 +57,7 @@ def pretrain(
     - `resume`: continue the run in that folder; a finished one is only read.
     - `quiet`: show no progress.
 
-    Ctrl-C saves a checkpoint and raises KeyboardInterrupt.
+    Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
     """
     config.check()
     if isinstance(environment_class, str):
@@ -70,17 +71,21 @@ def pretrain(
         "pretrain",
         **{"class": environment_class.name},
         members=list(environment_class.names),
+        members_sha256=hashlib.sha256(pack(environment_class.members, {})).hexdigest(),
         probabilities=list(environment_class.probabilities),
         config=config.to_dict(),
     )
     run_folder.claim(description, resume=resume)
     if not run_folder.summary.is_file():
-        with (
-            jax.default_matmul_precision(config.matmul_precision),
-            interrupts() as received,
-            PretrainProgress(environment_class, config, run_folder.path, quiet=quiet) as progress,
-        ):
-            _run(environment_class, config, run_folder, progress, received)
+        try:
+            with (
+                jax.default_matmul_precision(config.matmul_precision),
+                interrupts() as received,
+                PretrainProgress(environment_class, config, run_folder.path, quiet=quiet) as progress,
+            ):
+                _run(environment_class, config, run_folder, progress, received)
+        except KeyboardInterrupt as interrupt:
+            raise RunInterrupted from interrupt
     return PretrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies())
 
 
@@ -103,9 +108,11 @@ def _run(
             seed: jax.tree.map(lambda leaf, i=i: leaf[i], state.learners.policy)
             for i, seed in enumerate(config.seed_list)
         }
+        # Saved first: whatever goes wrong in evaluation, what was learned is there.
+        for seed, policy in policies.items():
+            save_policy(policy, folder.policy(seed))
         evaluation = evaluate(policies, environment_class, config, track=progress.evaluating)
-    for seed, policy in policies.items():
-        save_policy(policy, folder.policy(seed))
+    received.check()
     progress.say("drawing figures")
     figures.learning_curves(read_metrics(folder.metrics), environment_class, folder.figures)
     figures.entropy_histogram({config.method: evaluation}, folder.figures)
@@ -136,18 +143,19 @@ def _train(
             improved, report, trajectories = run_epoch(state, epoch, environment_class, config, stopwatch)
             lines = metrics_lines(epoch, environment_class, config, trajectories, report, improved, lap())
             for logger in loggers:
-                for line in lines:
-                    logger.log(line)
+                logger.log(lines)
             state, done = improved, epoch + 1
             progress.advance(lines)
-            received.check()
             if done % config.checkpoint_every == 0 or done == config.epochs:
-                _save(folder, state, done, stopwatch)
+                with received.held():
+                    _save(folder, state, done, stopwatch)
                 saved = done
                 _log_visits(loggers, epoch, environment_class, trajectories)
+            received.check()
     except (KeyboardInterrupt, RunError):
         if done > saved:
-            _save(folder, state, done, stopwatch)
+            with received.held():
+                _save(folder, state, done, stopwatch)
         raise
     finally:
         for logger in loggers:
@@ -187,10 +195,16 @@ def _log_visits(
     loggers: list[Logger], epoch: int, environment_class: EnvironmentClass, trajectories: Trajectories
 ) -> None:
     """Heat-maps of the first seed's samples, one per member that was met."""
-    particles, members = np.asarray(trajectories.particles[0]), np.asarray(trajectories.members[0])
+    particles, valid, members = (
+        np.asarray(part[0]) for part in (trajectories.particles, trajectories.valid, trajectories.members)
+    )
     for number in np.unique(members):
-        of_member = particles[members == number].reshape(-1, particles.shape[-1])
-        pixels = figures.heat_map_pixels(of_member, environment_class[int(number)])
+        of_member = members == number
+        pixels = figures.heat_map_pixels(
+            particles[of_member].reshape(-1, particles.shape[-1]),
+            valid[of_member].ravel(),
+            environment_class[int(number)],
+        )
         if pixels is not None:
             for logger in loggers:
                 logger.log_picture(f"visits/{environment_class.names[number]}", epoch, pixels)

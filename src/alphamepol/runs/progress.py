@@ -12,6 +12,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.runs.config import PretrainConfig
@@ -56,7 +57,7 @@ class PretrainProgress:
         self._live.stop()
 
     def say(self, sentence: str) -> None:
-        self._console.print(sentence, highlight=False, soft_wrap=True)
+        self._console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
     def start_at(self, epochs_done: int) -> None:
         """A resumed run: what is done already does not count for the time left."""
@@ -92,7 +93,7 @@ class PretrainProgress:
 
 def evaluation_table(evaluation: Evaluation, title: str) -> Table:
     """Entropy per member, mean over seeds with the smallest and the largest, beside what is possible."""
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(title), title_justify="left")
     table.add_column("member")
     table.add_column("probability", justify="right")
     table.add_column("entropy", justify="right")

@@ -54,9 +54,9 @@ class Stopwatch:
 
     def add(self, earlier: dict[str, float]) -> None:
         """Count what an earlier part of the run has used, as `so_far` gave it."""
-        for name, seconds in earlier.items():
-            self.seconds[name] += seconds
         self._total_before += earlier["total"]
+        for name in (*PHASES, EVALUATION, COMPILATION):
+            self.seconds[name] += earlier[name]
 
 
 def wait(tree: Any) -> Any:
