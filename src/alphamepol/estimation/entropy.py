@@ -36,6 +36,7 @@ def knn_kl(
 
     Several sets of points are taken as one sample, each point's neighbours being of its own set.
     """
+    points = jnp.asarray(points)
     particles, dimension = points.shape[-2:]
     neighbourhood = nearest_neighbours(points.reshape(-1, particles, dimension), k)
     log_weights = jnp.asarray(log_weights).reshape(-1, particles)

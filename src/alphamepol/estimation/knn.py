@@ -45,6 +45,7 @@ def nearest_neighbours(
     A particle is never its own neighbour. The answer does not depend on `method`, except for which of several
     equally distant particles are counted.
     """
+    points = points if isinstance(points, Array) else np.asarray(points)
     if not jnp.issubdtype(points.dtype, jnp.floating):
         points = points.astype(float)
     if points.ndim < 2:
