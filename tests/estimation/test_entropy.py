@@ -28,6 +28,8 @@ def test_entropy_of_a_gaussian(dimension: int) -> None:
 
 @pytest.mark.parametrize("dimension", [1, 2])
 def test_entropy_of_a_uniform_square(dimension: int) -> None:
+    # With one neighbour: with more, the balls at the edges reach further out and the bias exceeds the deviation
+    # (two dimensions: 0.029 against 0.011 at k = 4).
     samples = np.random.default_rng(dimension).uniform(-1, 1, (REPEATS, POINTS, dimension))
     estimates = np.array([knn_entropy(sample, 1) for sample in samples])
     assert abs(estimates.mean() - dimension * math.log(2)) < estimates.std(ddof=1)
@@ -85,8 +87,10 @@ def test_weights_that_pick_a_region_give_the_entropy_of_that_region() -> None:
     # Uniform on [0, 4) x [0, 1), re-weighted to the half [0, 2) x [0, 1): the entropy falls from ln 4 to ln 2.
     points = np.random.default_rng(1).uniform((0, 0), (4, 1), (4000, 2))
     log_weights = np.where(points[:, 0] < 2, 0.0, -30.0)
-    assert knn_entropy(points, 20) == pytest.approx(math.log(4), abs=0.06)
-    assert importance_weighted_entropy(points, log_weights, 20) == pytest.approx(math.log(2), abs=0.08)
+    # Compared with the plain estimate of that half, which has the same bias from the same edges.
+    half = float(knn_entropy(points[points[:, 0] < 2], 20))
+    assert importance_weighted_entropy(points, log_weights, 20) == pytest.approx(half, abs=0.015)
+    assert float(knn_entropy(points, 20)) - half == pytest.approx(math.log(2), abs=0.03)
 
 
 def test_gradient_of_the_weighted_entropy_against_finite_differences() -> None:

@@ -1,7 +1,7 @@
 """The classes that have a name."""
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.gridworld import MAX_STEP, Gridworld
@@ -16,6 +16,13 @@ def make(name: str) -> EnvironmentClass:
         nearest = f"; did you mean {hint[0]!r}?" if hint else ""
         raise InputError(f"class: {name!r} is not known, only {', '.join(CLASSES)}{nearest}")
     return CLASSES[name]()
+
+
+def resolve_class(environment_class: EnvironmentClass | str, probabilities: Sequence[float] = ()) -> EnvironmentClass:
+    """A class or the one of that name, under other probabilities if some are given."""
+    if isinstance(environment_class, str):
+        environment_class = make(environment_class)
+    return environment_class.with_probabilities(probabilities) if probabilities else environment_class
 
 
 def gridworld_slope() -> EnvironmentClass[Gridworld]:

@@ -26,11 +26,11 @@ def space_sizes(environment_class: EnvironmentClass) -> tuple[int, int]:
     return member.observation_space.shape[0], member.action_space.shape[0]
 
 
-def check_initial_mean(environment_class: EnvironmentClass, config: PretrainConfig) -> None:
-    """A regressed start needs one number per action component, and observations to regress on."""
+def check_start(environment_class: EnvironmentClass, config: PretrainConfig) -> None:
+    """A policy needs vectors; a regressed one a number per action component, and observations to regress on."""
+    _, action_size = space_sizes(environment_class)
     if config.initial_mean == "none":
         return
-    _, action_size = space_sizes(environment_class)
     if len(config.initial_mean) != action_size:
         given = " ".join(f"{value:g}" for value in config.initial_mean)
         raise InputError(f"initial_mean: {given} was given; an action has {action_size} components")

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.environment_class import EnvironmentClass
-from alphamepol.environments.registry import make
+from alphamepol.environments.registry import resolve_class
 from alphamepol.errors import InputError
 from alphamepol.estimation.entropy import particle_entropy
 from alphamepol.estimation.knn import nearest_neighbours
@@ -120,10 +120,7 @@ def evaluate(
     - `track`: goes through the members' numbers and may show progress, as `rich.progress.track` does.
     """
     config.check()
-    if isinstance(environment_class, str):
-        environment_class = make(environment_class)
-    if config.probabilities:
-        environment_class = environment_class.with_probabilities(config.probabilities)
+    environment_class = resolve_class(environment_class, config.probabilities)
     if isinstance(policies, GaussianPolicy):
         policies = {config.seed: policies}
     if not policies:

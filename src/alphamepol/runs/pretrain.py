@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from alphamepol.environments.environment_class import EnvironmentClass
-from alphamepol.environments.registry import make
+from alphamepol.environments.registry import resolve_class
 from alphamepol.errors import RunError
 from alphamepol.files import pack, to_json, write_atomically
 from alphamepol.policies import GaussianPolicy, save_policy
 from alphamepol.runs import figures
 from alphamepol.runs.checkpoints import load_newest_checkpoint, save_checkpoint
-from alphamepol.runs.checks import check_initial_mean, space_sizes
+from alphamepol.runs.checks import check_start
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.epoch import PretrainState, run_epoch, start_state
 from alphamepol.runs.evaluate import evaluate
@@ -60,12 +60,8 @@ def pretrain(
     Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
     """
     config.check()
-    if isinstance(environment_class, str):
-        environment_class = make(environment_class)
-    if config.probabilities:
-        environment_class = environment_class.with_probabilities(config.probabilities)
-    space_sizes(environment_class)
-    check_initial_mean(environment_class, config)
+    environment_class = resolve_class(environment_class, config.probabilities)
+    check_start(environment_class, config)
     run_folder = RunFolder(folder or default_folder(environment_class.name, config))
     description = describe(
         "pretrain",
