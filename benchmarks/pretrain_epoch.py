@@ -18,7 +18,7 @@ from alphamepol import make, preset
 from alphamepol.estimation.risk import tail_count
 from alphamepol.runs.epoch import run_epoch, start_state
 from alphamepol.runs.folder import device_name
-from alphamepol.runs.stopwatch import COMPILATION, PHASES, Stopwatch
+from alphamepol.runs.stopwatch import COMPILATION, LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
     config = dataclasses.replace(preset("paper", arguments.class_name), alpha=arguments.alpha, seeds=arguments.seeds)
     environment_class = make(arguments.class_name)
     rate = matmul_rate(config.hidden[0])
-    stopwatch = Stopwatch()
+    stopwatch = Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
     state = start_state(environment_class, config)
     epochs = []
     for epoch in range(arguments.epochs + 1):
@@ -49,7 +49,7 @@ def main() -> None:
     iterations = int(report.iterations.max())
     tail = tail_count(config.alpha, config.minibatches) / config.minibatches
     flops = rows * flops_per_row * (iterations + 1 + iterations * 3 * tail)
-    medians = {name: statistics.median(epoch[name] for epoch in epochs) for name in (*PHASES, "epoch")}
+    medians = {name: statistics.median(epoch[name] for epoch in epochs) for name in (*stopwatch.phases, "epoch")}
     print(
         json.dumps(
             {

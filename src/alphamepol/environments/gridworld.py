@@ -1,6 +1,7 @@
 """The continuous gridworlds of docs/method.md, section "Gridworlds"."""
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
 
@@ -124,6 +125,25 @@ class Gridworld(CMP):
         column = jnp.sum(position[0] >= _inner_edges(columns, upward=True))
         row = jnp.sum(position[1] <= _inner_edges(rows, upward=False))
         return self.walls[row, column]
+
+    def draw_place(self, *, key: PRNGKeyArray) -> Position:
+        """Uniform over the free space: a free cell, all being equally large, and a place in it."""
+        cell_key, place_key = jax.random.split(key)
+        cell = jax.random.categorical(cell_key, jnp.where(self.walls, -jnp.inf, 0.0).ravel())
+        row, column = jnp.unravel_index(cell, self.walls.shape)
+        size = 2.0 / jnp.array(self.walls.shape[::-1])
+        # Away from the edges by a rounding error, so that the place is in no neighbouring wall.
+        within = jax.random.uniform(place_key, (2,), minval=1e-5, maxval=1 - 1e-5)
+        return jnp.array([-1.0, 1.0]) + jnp.array([1.0, -1.0]) * size * (jnp.stack([column, row]) + within)
+
+    def explain_no_place(self, place: Sequence[float]) -> str | None:
+        if len(place) != 2:
+            return f"which has {len(place)} coordinates; a place in a gridworld has 2"
+        if not all(-1 <= coordinate <= 1 for coordinate in place):
+            return "which is outside the square; coordinates are from -1 to 1"
+        if self.is_wall(jnp.array(place, float)):
+            return "which is inside a wall; choose a place in the free space"
+        return None
 
 
 def turn_at_border(position: Position, displacement: Float[Array, "2"]) -> Position:

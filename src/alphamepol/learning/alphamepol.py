@@ -13,7 +13,7 @@ from alphamepol.estimation.entropy import entropy_of_masses, kl_of_masses, neigh
 from alphamepol.estimation.knn import Neighbourhood
 from alphamepol.learning.log_probabilities import log_probabilities, score_sum
 from alphamepol.mapping import map_leading_axis
-from alphamepol.policies import GaussianPolicy
+from alphamepol.policies import Policy
 from alphamepol.sampling.trajectories import Trajectories
 
 MAX_TRIES = 10
@@ -25,11 +25,11 @@ ADAM = optax.scale_by_adam()
 class Learner(eqx.Module):
     """What lives on from epoch to epoch."""
 
-    policy: GaussianPolicy
+    policy: Policy
     moments: optax.OptState
 
     @classmethod
-    def start(cls, policy: GaussianPolicy) -> "Learner":
+    def start(cls, policy: Policy) -> "Learner":
         return cls(policy, ADAM.init(policy))  # pyright: ignore[reportArgumentType] (Optax does not know modules)
 
 
@@ -125,9 +125,7 @@ def improve_on_policy(
     return improved, _report(entropies, end, tail_size)
 
 
-def tail_gradient(
-    iterate: Iterate, trajectories: Trajectories, neighbourhood: Neighbourhood, tail_size: int
-) -> GaussianPolicy:
+def tail_gradient(iterate: Iterate, trajectories: Trajectories, neighbourhood: Neighbourhood, tail_size: int) -> Policy:
     """(E8): the gradient of the mean of the tail's importance-weighted entropies.
 
     Only the tail is differentiated. By the chain rule over ln π: first the few numbers ∂H/∂ ln π(a_t|s_t), then
@@ -142,13 +140,13 @@ def tail_gradient(
 
 
 def on_policy_gradient(
-    policy: GaussianPolicy,
+    policy: Policy,
     trajectories: Trajectories,
     entropies: Float[Array, " minibatches"],
     *,
     tail_size: int,
     baseline: bool,
-) -> GaussianPolicy:
+) -> Policy:
     """(E8') with the baseline, (E9) without: the scores of the tail's steps, times entropy or entropy minus VaR."""
     tail = jnp.argsort(entropies)[:tail_size]
     samples = jax.tree.map(lambda leaf: leaf[tail], trajectories)
@@ -157,7 +155,7 @@ def on_policy_gradient(
     return score_sum(policy, samples.observations, samples.actions, coefficients)
 
 
-def ascend(learner: Learner, gradient: GaussianPolicy, rate: Float[Array, ""]) -> Learner:
+def ascend(learner: Learner, gradient: Policy, rate: Float[Array, ""]) -> Learner:
     """One Adam step uphill."""
     direction, moments = ADAM.update(gradient, learner.moments)  # pyright: ignore[reportArgumentType]
     policy = jax.tree.map(lambda parameter, change: parameter + rate * change, learner.policy, direction)

@@ -4,28 +4,28 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
-from alphamepol.policies import GaussianPolicy
+from alphamepol.policies import Policy
 
 
 def log_probabilities(
-    policy: GaussianPolicy,
+    policy: Policy,
     observations: Shaped[Array, "*batch time observation"],
-    actions: Shaped[Array, "*batch time action"],
+    actions: Shaped[Array, "..."],
 ) -> Float[Array, "*batch time"]:
     """ln π of every action, trajectory by trajectory."""
     *batch, time = observations.shape[:-1]
     flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(batch) :]), (observations, actions))
     # What happens inside a trajectory is computed again for the gradient, so that memory stays that of one piece.
-    one = jax.checkpoint(lambda pair: policy.trajectory_log_prob(*pair), prevent_cse=False)
+    one = jax.checkpoint(lambda pair: jax.vmap(policy.log_prob)(*pair), prevent_cse=False)
     return jax.lax.map(one, flat, batch_size=_piece(time)).reshape(*batch, time)
 
 
 def score_sum(
-    policy: GaussianPolicy,
+    policy: Policy,
     observations: Shaped[Array, "*batch time observation"],
-    actions: Shaped[Array, "*batch time action"],
+    actions: Shaped[Array, "..."],
     coefficients: Float[Array, "*batch time"],
-) -> GaussianPolicy:
+) -> Policy:
     """Σ c_t ∇ ln π(a_t|s_t) over all steps."""
     return jax.grad(lambda policy: jnp.sum(coefficients * log_probabilities(policy, observations, actions)))(policy)
 

@@ -11,22 +11,27 @@ Tree = TypeVar("Tree")
 KEPT = 2
 
 
-def save_checkpoint(folder: Path, epoch: int, tree: Any, notes: dict[str, Any]) -> None:
-    """Write `tree` as the state after `epoch` epochs; its .json, with sum and notes, comes last and makes it valid."""
-    path = folder / f"epoch-{epoch:06d}.safetensors"
-    data = pack(tree, {"epoch": epoch})
+def save_checkpoint(folder: Path, unit: str, done: int, tree: Any, notes: dict[str, Any]) -> None:
+    """Write `tree` as the state after `done` steps, each a `unit`.
+
+    The .json with its sum and the notes comes last and makes it valid.
+    """
+    path = folder / f"{unit}-{done:06d}.safetensors"
+    data = pack(tree, {unit: done})
     write_atomically(path, data)
-    description = {"epoch": epoch, "sha256": hashlib.sha256(data).hexdigest(), **notes}
+    description = {unit: done, "sha256": hashlib.sha256(data).hexdigest(), **notes}
     write_atomically(path.with_suffix(".json"), to_json(description))
-    for old in sorted(folder.glob("epoch-*.json"))[:-KEPT]:
+    for old in sorted(folder.glob(f"{unit}-*.json"))[:-KEPT]:
         old.unlink()
         old.with_suffix(".safetensors").unlink(missing_ok=True)
 
 
-def load_newest_checkpoint(folder: Path, template: Tree) -> tuple[tuple[Tree, dict[str, Any]] | None, list[str]]:
+def load_newest_checkpoint(
+    folder: Path, unit: str, template: Tree
+) -> tuple[tuple[Tree, dict[str, Any]] | None, list[str]]:
     """The newest intact checkpoint with its notes, if there is one, and a sentence on each damaged one."""
     damaged = []
-    for description_file in sorted(folder.glob("epoch-*.json"), reverse=True):
+    for description_file in sorted(folder.glob(f"{unit}-*.json"), reverse=True):
         path = description_file.with_suffix(".safetensors")
         try:
             notes = json.loads(description_file.read_text())

@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, PRNGKeyArray
@@ -12,58 +11,52 @@ from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
 from alphamepol.estimation.risk import tail_count
 from alphamepol.learning.alphamepol import EpochReport, Learner, improve_off_policy, improve_on_policy
 from alphamepol.mapping import map_leading_axis
-from alphamepol.policies import GaussianPolicy, regress_mean
-from alphamepol.runs.checks import check_aliasing, check_learned, check_particles, space_sizes
+from alphamepol.policies import GaussianPolicy, fresh_policy, regress_mean
+from alphamepol.runs.checks import check_aliasing, check_learned, check_particles
 from alphamepol.runs.config import PretrainConfig
-from alphamepol.runs.stopwatch import Stopwatch, wait
+from alphamepol.runs.loop import LoopState
+from alphamepol.runs.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch, wait
 from alphamepol.sampling.compiled import collect
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.seeds import seed_keys, split_purposes
 
 
-class PretrainState(eqx.Module):
-    """Everything that lives on from epoch to epoch, stacked over seeds."""
-
-    learners: Learner
-    keys: Key[Array, " seeds"]
-
-
-def start_state(environment_class: EnvironmentClass, config: PretrainConfig) -> PretrainState:
+def start_state(environment_class: EnvironmentClass, config: PretrainConfig) -> LoopState:
     """Fresh policies, their mean regressed to `initial_mean` if one is given, and Adam moments of zero."""
-    observation_size, action_size = space_sizes(environment_class)
-    space = environment_class[0].observation_space
+    first = environment_class[0]
+    space, actions = first.observation_space, first.action_space
     keys = split_purposes(seed_keys(config.seed_list))
 
     def one_seed(key: PRNGKeyArray) -> Learner:
         network_key, regression_key = jax.random.split(key)
-        policy = GaussianPolicy(observation_size, action_size, config.hidden, config.initial_log_std, key=network_key)
-        if config.initial_mean != "none":
+        policy = fresh_policy(space, actions, config.hidden, config.initial_log_std, key=network_key)
+        if config.initial_mean != "none" and isinstance(policy, GaussianPolicy):
             low, high = jnp.asarray(space.low), jnp.asarray(space.high)
             policy = regress_mean(policy, jnp.array(config.initial_mean), low, high, key=regression_key)
         return Learner.start(policy)
 
-    return PretrainState(jax.jit(map_leading_axis(one_seed))(keys.policy), keys.epochs)
+    return LoopState(jax.jit(map_leading_axis(one_seed))(keys.policy), keys.epochs)
 
 
 def run_epoch(
-    state: PretrainState, epoch: int, environment_class: EnvironmentClass, config: PretrainConfig, stopwatch: Stopwatch
-) -> tuple[PretrainState, EpochReport, Trajectories]:
+    state: LoopState, epoch: int, environment_class: EnvironmentClass, config: PretrainConfig, stopwatch: Stopwatch
+) -> tuple[LoopState, EpochReport, Trajectories]:
     """What `epoch` does to the state, a report, and the samples it used."""
     names, seeds, when = environment_class.names, config.seed_list, f"epoch {epoch}"
-    with stopwatch.phase("sampling"):
+    with stopwatch.phase(SAMPLING):
         members, keys = _draw(state.keys, epoch, environment_class, config.minibatches)
         policies = state.learners.policy
         trajectories = wait(
             collect(policies, environment_class, members, batch=config.batch, horizon=config.horizon, keys=keys)
         )
         check_particles(trajectories, names, seeds, config.neighbours, when)
-    with stopwatch.phase("neighbours"):
+    with stopwatch.phase(NEIGHBOURS):
         neighbourhood = wait(neighbours_of_minibatches(trajectories, config.neighbours))
         check_aliasing(neighbourhood, trajectories, names, seeds, when)
-    with stopwatch.phase("learning"):
+    with stopwatch.phase(LEARNING):
         learners, report = wait(improve(state.learners, trajectories, neighbourhood, config))
         check_learned(learners, report, seeds, when)
-    return PretrainState(learners, state.keys), report, trajectories
+    return LoopState(learners, state.keys), report, trajectories
 
 
 def neighbours_of_minibatches(trajectories: Trajectories, k: int) -> Neighbourhood:

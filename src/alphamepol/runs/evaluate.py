@@ -19,7 +19,7 @@ from alphamepol.errors import InputError
 from alphamepol.estimation.entropy import particle_entropy
 from alphamepol.estimation.knn import nearest_neighbours
 from alphamepol.estimation.risk import weighted_cvar
-from alphamepol.policies import GaussianPolicy
+from alphamepol.policies import Policy
 from alphamepol.runs.checks import check_aliasing, check_particles, check_policy_fits
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.epoch import neighbours_of_minibatches
@@ -103,7 +103,7 @@ class Evaluation:
 
 
 def evaluate(
-    policies: Mapping[int, GaussianPolicy] | GaussianPolicy,
+    policies: Mapping[int, Policy] | Policy,
     environment_class: EnvironmentClass | str,
     config: PretrainConfig,
     *,
@@ -121,7 +121,7 @@ def evaluate(
     """
     config.check()
     environment_class = resolve_class(environment_class, config.probabilities)
-    if isinstance(policies, GaussianPolicy):
+    if isinstance(policies, Policy):
         policies = {config.seed: policies}
     if not policies:
         raise InputError("policies: none was given; at least one is needed")
@@ -152,7 +152,7 @@ def evaluate(
 
 
 def _evaluate_member(
-    policies: GaussianPolicy,
+    policies: Policy,
     environment_class: EnvironmentClass,
     number: int,
     config: PretrainConfig,

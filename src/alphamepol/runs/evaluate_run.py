@@ -10,13 +10,13 @@ from rich.console import Console
 from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
 from alphamepol.files import to_json, write_atomically
-from alphamepol.policies import GaussianPolicy, load_policy
+from alphamepol.policies import Policy, load_policy
 from alphamepol.runs import figures
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.evaluate import evaluate
 from alphamepol.runs.folder import RunFolder, device_name
 from alphamepol.runs.presets import preset
-from alphamepol.runs.progress import evaluation_table
+from alphamepol.runs.tables import evaluation_table
 
 
 def evaluate_run(run: Path, *, class_name: str | None, alpha: float | None, batches: int, folder: Path | None) -> Path:
@@ -52,7 +52,7 @@ def evaluate_run(run: Path, *, class_name: str | None, alpha: float | None, batc
     return folder
 
 
-def _read(run: Path, class_name: str | None) -> tuple[dict[str, str], dict[int, GaussianPolicy], PretrainConfig, str]:
+def _read(run: Path, class_name: str | None) -> tuple[dict[str, str], dict[int, Policy], PretrainConfig, str]:
     """What it is, policies, settings and class of a run; a policy file has the paper's settings for the given class."""
     if run.is_dir():
         described = RunFolder(run).read_config()

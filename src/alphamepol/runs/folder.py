@@ -15,7 +15,7 @@ import jax
 from alphamepol import __version__
 from alphamepol.errors import InputError
 from alphamepol.files import to_json, write_atomically
-from alphamepol.policies import GaussianPolicy, load_policy
+from alphamepol.policies import Policy, load_policy
 
 DECISIVE = ("command", "class", "members", "members_sha256", "probabilities", "config")
 """The parts of config.json that decide what a run computes; the rest says where it came from."""
@@ -47,7 +47,7 @@ class RunFolder:
             raise InputError(f"run: {self.path} has not finished, it has no summary.json; continue it with --resume")
         return _read_json(self.summary)
 
-    def load_policies(self) -> dict[int, GaussianPolicy]:
+    def load_policies(self) -> dict[int, Policy]:
         """The final policy of every seed whose file is there."""
         seeds = self.read_summary()["seeds"]
         found = {seed: load_policy(self.policy(seed)) for seed in seeds if self.policy(seed).is_file()}

@@ -1,4 +1,4 @@
-"""The numbers of every epoch and seed: metrics.jsonl, and TensorBoard."""
+"""The numbers of every step and of all that runs side by side: metrics.jsonl, and TensorBoard."""
 
 import json
 import os
@@ -15,9 +15,9 @@ class Logger(Protocol):
     """Where metrics go."""
 
     def log(self, lines: list[dict[str, Any]]) -> None:
-        """Take the metrics of one epoch, a line per seed, as they are in metrics.jsonl."""
+        """Take the metrics of one step, a line per seed or task, as they are in metrics.jsonl."""
 
-    def log_picture(self, name: str, epoch: int, pixels: np.ndarray) -> None:
+    def log_picture(self, name: str, number: int, pixels: np.ndarray) -> None:
         """Take a picture (height, width, 3), uint8."""
 
     def close(self) -> None:
@@ -25,12 +25,12 @@ class Logger(Protocol):
 
 
 class JsonLinesLogger:
-    """metrics.jsonl: append-only, one JSON object per epoch and seed."""
+    """metrics.jsonl: append-only, one JSON object per step and seed or task."""
 
-    def __init__(self, path: Path, *, keep_epochs: int = 0):
-        """Lines of epochs from `keep_epochs` on, or half lines, are of a crash and will be computed again."""
+    def __init__(self, path: Path, unit: str, *, keep: int = 0):
+        """Lines of steps from number `keep` on, or half lines, are of a crash and will be computed again."""
         if path.exists():
-            kept = [line for line in read_metrics(path) if line["epoch"] < keep_epochs]
+            kept = [line for line in read_metrics(path) if line[unit] < keep]
             write_atomically(path, "".join(_to_line(line) for line in kept))
         self._file = path.open("a", encoding="utf-8")
 
@@ -39,7 +39,7 @@ class JsonLinesLogger:
         self._file.flush()
         os.fsync(self._file.fileno())
 
-    def log_picture(self, name: str, epoch: int, pixels: np.ndarray) -> None:
+    def log_picture(self, name: str, number: int, pixels: np.ndarray) -> None:
         """Pictures have no place in JSON."""
 
     def close(self) -> None:
@@ -47,22 +47,33 @@ class JsonLinesLogger:
 
 
 class TensorBoardLogger:
-    """The same numbers as TensorBoard scalars, one curve per seed, and the pictures."""
+    """The same numbers as TensorBoard scalars, one curve per value of the field `curves`, and the pictures.
 
-    def __init__(self, folder: Path, *, keep_epochs: int = 0):
+    If `curves` is None, there is one curve: the mean over the lines.
+    """
+
+    def __init__(self, folder: Path, unit: str, curves: str | None, *, keep: int = 0):
         from tensorboardX import SummaryWriter
 
-        # Events of epochs that will be computed again are to be forgotten.
-        self._writer = SummaryWriter(str(folder), purge_step=keep_epochs if folder.exists() else None)
+        self._unit, self._curves = unit, curves
+        # Events of steps that will be computed again are to be forgotten.
+        self._writer = SummaryWriter(str(folder), purge_step=keep if folder.exists() else None)
 
     def log(self, lines: list[dict[str, Any]]) -> None:
-        for line in lines:
-            for tag, number in _flatten(line).items():
-                if tag not in ("epoch", "seed"):
-                    self._writer.add_scalar(f"{tag}/seed-{line['seed']}", number, line["epoch"])
+        number = lines[0][self._unit]
+        flat = [_flatten(line) for line in lines]
+        if self._curves is None:
+            for tag in flat[0]:
+                if tag != self._unit:
+                    self._writer.add_scalar(tag, float(np.mean([line[tag] for line in flat])), number)
+            return
+        for line in flat:
+            for tag, value in line.items():
+                if tag not in (self._unit, self._curves):
+                    self._writer.add_scalar(f"{tag}/{self._curves}-{line[self._curves]}", value, number)
 
-    def log_picture(self, name: str, epoch: int, pixels: np.ndarray) -> None:
-        self._writer.add_image(name, pixels, epoch, dataformats="HWC")
+    def log_picture(self, name: str, number: int, pixels: np.ndarray) -> None:
+        self._writer.add_image(name, pixels, number, dataformats="HWC")
 
     def close(self) -> None:
         self._writer.close()

@@ -2,31 +2,30 @@
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.registry import resolve_class
-from alphamepol.errors import RunError
 from alphamepol.files import pack, to_json, write_atomically
-from alphamepol.policies import GaussianPolicy, save_policy
+from alphamepol.policies import Policy, save_policy
 from alphamepol.runs import figures
-from alphamepol.runs.checkpoints import load_newest_checkpoint, save_checkpoint
 from alphamepol.runs.checks import check_start
 from alphamepol.runs.config import PretrainConfig
-from alphamepol.runs.epoch import PretrainState, run_epoch, start_state
+from alphamepol.runs.epoch import run_epoch, start_state
 from alphamepol.runs.evaluate import evaluate
 from alphamepol.runs.folder import RunFolder, describe
 from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
-from alphamepol.runs.metrics import JsonLinesLogger, Logger, TensorBoardLogger, read_metrics
-from alphamepol.runs.progress import PretrainProgress
+from alphamepol.runs.loop import Loop, LoopState, run_loop
+from alphamepol.runs.metrics import read_metrics
+from alphamepol.runs.progress import RunProgress
 from alphamepol.runs.records import metrics_lines, summarise
-from alphamepol.runs.stopwatch import Stopwatch
+from alphamepol.runs.stopwatch import EVALUATION, LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
+from alphamepol.runs.tables import evaluation_table, pretrain_title, show_epoch
 from alphamepol.sampling.trajectories import Trajectories
 
 
@@ -36,7 +35,7 @@ class PretrainRun:
 
     folder: Path
     summary: dict[str, Any]
-    policies: dict[int, GaussianPolicy]
+    policies: dict[int, Policy]
 
 
 def pretrain(
@@ -73,11 +72,12 @@ def pretrain(
     )
     run_folder.claim(description, resume=resume)
     if not run_folder.summary.is_file():
+        title = pretrain_title(environment_class, config, run_folder.path)
         try:
             with (
                 jax.default_matmul_precision(config.matmul_precision),
                 interrupts() as received,
-                PretrainProgress(environment_class, config, run_folder.path, quiet=quiet) as progress,
+                RunProgress(title, "epoch", config.epochs, quiet=quiet) as progress,
             ):
                 _run(environment_class, config, run_folder, progress, received)
         except KeyboardInterrupt as interrupt:
@@ -94,12 +94,28 @@ def _run(
     environment_class: EnvironmentClass,
     config: PretrainConfig,
     folder: RunFolder,
-    progress: PretrainProgress,
+    progress: RunProgress,
     received: Interrupts,
 ) -> None:
-    stopwatch = Stopwatch()
-    state = _train(environment_class, config, folder, stopwatch, progress, received)
-    with stopwatch.phase("evaluation"):
+    stopwatch = Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
+
+    def step(state: LoopState, epoch: int):
+        lap = stopwatch.lap()
+        improved, report, trajectories = run_epoch(state, epoch, environment_class, config, stopwatch)
+        lines = metrics_lines(epoch, environment_class, config, trajectories, report, improved, lap())
+        return improved, lines, partial(_draw_visits, environment_class, trajectories)
+
+    loop = Loop(
+        unit="epoch",
+        total=config.epochs,
+        checkpoint_every=config.checkpoint_every,
+        start=lambda: start_state(environment_class, config),
+        step=step,
+        show=partial(show_epoch, environment_class),
+        curves="seed",
+    )
+    state = run_loop(loop, folder, stopwatch, progress, received)
+    with stopwatch.phase(EVALUATION):
         policies = {
             seed: jax.tree.map(lambda leaf, i=i: leaf[i], state.learners.policy)
             for i, seed in enumerate(config.seed_list)
@@ -114,93 +130,21 @@ def _run(
     figures.entropy_histogram({config.method: evaluation}, folder.figures)
     figures.heat_maps({config.method: evaluation}, environment_class, folder.figures)
     # The summary comes last: a run that has one is whole.
-    write_atomically(folder.summary, to_json(summarise(config, evaluation, stopwatch.so_far())))
-    progress.finish(evaluation)
+    write_atomically(folder.summary, to_json(summarise(config, evaluation, stopwatch)))
+    progress.finish(evaluation_table(evaluation, f"final policies, α = {config.alpha:g}"))
 
 
-def _train(
-    environment_class: EnvironmentClass,
-    config: PretrainConfig,
-    folder: RunFolder,
-    stopwatch: Stopwatch,
-    progress: PretrainProgress,
-    received: Interrupts,
-) -> PretrainState:
-    """Run the epochs that are still to do."""
-    state, done = _restore_or_start(environment_class, config, folder, stopwatch, progress)
-    saved = done
-    loggers = [
-        JsonLinesLogger(folder.metrics, keep_epochs=done),
-        TensorBoardLogger(folder.tensorboard, keep_epochs=done),
-    ]
-    try:
-        for epoch in range(done, config.epochs):
-            lap = stopwatch.lap()
-            improved, report, trajectories = run_epoch(state, epoch, environment_class, config, stopwatch)
-            lines = metrics_lines(epoch, environment_class, config, trajectories, report, improved, lap())
-            for logger in loggers:
-                logger.log(lines)
-            state, done = improved, epoch + 1
-            progress.advance(lines)
-            if done % config.checkpoint_every == 0 or done == config.epochs:
-                with received.held():
-                    _save(folder, state, done, stopwatch)
-                saved = done
-                _log_visits(loggers, epoch, environment_class, trajectories)
-            received.check()
-    except (KeyboardInterrupt, RunError):
-        if done > saved:
-            with received.held():
-                _save(folder, state, done, stopwatch)
-        raise
-    finally:
-        for logger in loggers:
-            logger.close()
-    return state
-
-
-def _restore_or_start(
-    environment_class: EnvironmentClass,
-    config: PretrainConfig,
-    folder: RunFolder,
-    stopwatch: Stopwatch,
-    progress: PretrainProgress,
-) -> tuple[PretrainState, int]:
-    """The state of the newest intact checkpoint, or a fresh one, and the epochs done."""
-    template = eqx.filter_eval_shape(lambda: start_state(environment_class, config).learners)
-    found, damaged = load_newest_checkpoint(folder.checkpoints, template)
-    for sentence in damaged:
-        progress.say(sentence)
-    if found is None:
-        if damaged:
-            progress.say("no checkpoint is intact: starting again from epoch 0")
-        return start_state(environment_class, config), 0
-    learners, notes = found
-    stopwatch.add(notes["seconds"])
-    progress.start_at(notes["epoch"])
-    progress.say(f"continuing after epoch {notes['epoch']} of {config.epochs}")
-    return PretrainState(learners, jax.random.wrap_key_data(jnp.array(notes["keys"], jnp.uint32))), notes["epoch"]
-
-
-def _save(folder: RunFolder, state: PretrainState, done: int, stopwatch: Stopwatch) -> None:
-    notes = {"keys": jax.random.key_data(state.keys).tolist(), "seconds": stopwatch.so_far()}
-    save_checkpoint(folder.checkpoints, done, state.learners, notes)
-
-
-def _log_visits(
-    loggers: list[Logger], epoch: int, environment_class: EnvironmentClass, trajectories: Trajectories
-) -> None:
+def _draw_visits(environment_class: EnvironmentClass, trajectories: Trajectories) -> dict[str, np.ndarray]:
     """Heat-maps of the first seed's samples, one per member that was met."""
     particles, valid, members = (
         np.asarray(part[0]) for part in (trajectories.particles, trajectories.valid, trajectories.members)
     )
-    for number in np.unique(members):
-        of_member = members == number
-        pixels = figures.heat_map_pixels(
-            particles[of_member].reshape(-1, particles.shape[-1]),
-            valid[of_member].ravel(),
+    pictures = {
+        environment_class.names[number]: figures.heat_map_pixels(
+            particles[members == number].reshape(-1, particles.shape[-1]),
+            valid[members == number].ravel(),
             environment_class[int(number)],
         )
-        if pixels is not None:
-            for logger in loggers:
-                logger.log_picture(f"visits/{environment_class.names[number]}", epoch, pixels)
+        for number in np.unique(members)
+    }
+    return {f"visits/{name}": pixels for name, pixels in pictures.items() if pixels is not None}

@@ -8,9 +8,10 @@ import numpy as np
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.learning.alphamepol import EpochReport
 from alphamepol.runs.config import PretrainConfig
-from alphamepol.runs.epoch import PretrainState
 from alphamepol.runs.evaluate import Evaluation
 from alphamepol.runs.folder import device_name
+from alphamepol.runs.loop import LoopState
+from alphamepol.runs.stopwatch import Stopwatch
 from alphamepol.sampling.trajectories import Trajectories
 
 
@@ -20,7 +21,7 @@ def metrics_lines(
     config: PretrainConfig,
     trajectories: Trajectories,
     report: EpochReport,
-    state: PretrainState,
+    state: LoopState,
     seconds: dict[str, float],
 ) -> list[dict[str, Any]]:
     """One line per seed for metrics.jsonl.
@@ -30,7 +31,8 @@ def metrics_lines(
     """
     names = environment_class.names
     # One transfer from the device instead of one per number.
-    report, members, log_std = jax.device_get((report, trajectories.members, state.learners.policy.log_std))
+    policies = state.learners.policy
+    report, members, log_std = jax.device_get((report, trajectories.members, getattr(policies, "log_std", None)))
     lines = []
     for i, seed in enumerate(config.seed_list):
         of_member = [members[i] == number for number in range(len(names))]
@@ -51,23 +53,22 @@ def metrics_lines(
                 "kl": float(report.kl[i]),
                 "iterations": int(report.iterations[i]),
                 "backtracks": int(report.backtracks[i]),
-                "sigma": [float(value) for value in np.exp(log_std[i])],
+                **({} if log_std is None else {"sigma": [float(value) for value in np.exp(log_std[i])]}),
                 "seconds": seconds,
             }
         )
     return lines
 
 
-def summarise(config: PretrainConfig, evaluation: Evaluation, seconds: dict[str, float]) -> dict[str, Any]:
+def summarise(config: PretrainConfig, evaluation: Evaluation, stopwatch: Stopwatch) -> dict[str, Any]:
     """summary.json: the final numbers of a run."""
     steps = config.epochs * config.trajectories * config.horizon * config.seeds
-    working = sum(seconds[phase] for phase in ("sampling", "neighbours", "learning"))
     return {
         "method": config.method,
         "epochs": config.epochs,
         **evaluation.to_dict(),
         "evaluation_batches": config.evaluation_batches,
-        "steps_per_second": steps / working,
-        "seconds": seconds,
+        "steps_per_second": steps / stopwatch.working,
+        "seconds": stopwatch.so_far(),
         "device": device_name(),
     }

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax import monitoring
 
-PHASES = ("sampling", "neighbours", "learning")
+SAMPLING, NEIGHBOURS, LEARNING = "sampling", "neighbours", "learning"
 EVALUATION, COMPILATION = "evaluation", "compilation"
 _compiling = 0.0
 
@@ -25,9 +25,10 @@ monitoring.register_event_duration_secs_listener(_add_compilation)
 
 
 class Stopwatch:
-    """Adds up the seconds of named phases."""
+    """Adds up the seconds of named phases: those that make up a step of the work, evaluation, and compilation."""
 
-    def __init__(self) -> None:
+    def __init__(self, *phases: str) -> None:
+        self.phases = phases
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._start = time.perf_counter()
         self._total_before = 0.0
@@ -45,17 +46,22 @@ class Stopwatch:
     def lap(self) -> Callable[[], dict[str, float]]:
         """Start a lap; calling the result gives the seconds of each phase since then."""
         start = dict(self.seconds)
-        return lambda: {name: self.seconds[name] - start.get(name, 0.0) for name in PHASES}
+        return lambda: {name: self.seconds[name] - start.get(name, 0.0) for name in self.phases}
 
     def so_far(self) -> dict[str, float]:
         """Seconds per phase and in total, those of earlier parts of the run included."""
         total = self._total_before + time.perf_counter() - self._start
-        return {name: self.seconds[name] for name in (*PHASES, EVALUATION, COMPILATION)} | {"total": total}
+        return {name: self.seconds[name] for name in (*self.phases, EVALUATION, COMPILATION)} | {"total": total}
+
+    @property
+    def working(self) -> float:
+        """Seconds of the phases of the work, without evaluation and compilation."""
+        return sum(self.seconds[name] for name in self.phases)
 
     def add(self, earlier: dict[str, float]) -> None:
         """Count what an earlier part of the run has used, as `so_far` gave it."""
         self._total_before += earlier["total"]
-        for name in (*PHASES, EVALUATION, COMPILATION):
+        for name in (*self.phases, EVALUATION, COMPILATION):
             self.seconds[name] += earlier[name]
 
 

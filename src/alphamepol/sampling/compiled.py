@@ -8,13 +8,14 @@ from jaxtyping import Array, Int, Key
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.mapping import map_leading_axis
-from alphamepol.policies import GaussianPolicy
-from alphamepol.sampling.rollout import rollout
-from alphamepol.sampling.trajectories import Trajectories
+from alphamepol.policies import Policy
+from alphamepol.sampling.rollout import rollout, rollout_episodes
+from alphamepol.sampling.trajectories import Episodes, Trajectories
+from alphamepol.tasks import Task
 
 
 def collect(
-    policies: GaussianPolicy,
+    policies: Policy,
     environment_class: EnvironmentClass,
     members: Int[Array, "seeds minibatches"],
     *,
@@ -33,6 +34,19 @@ def collect(
     return _collect(policies, environment_class.members, members, keys, batch, horizon)
 
 
+def collect_episodes(
+    policies: Policy, member: CMP, tasks: Task, *, trajectories: int, horizon: int, keys: Key[Array, " tasks"]
+) -> Episodes:
+    """Collect `trajectories` of `horizon` steps for each task, episode after episode, with each task's policy.
+
+    **Arguments**
+
+    - `policies`, `tasks`: stacked; the first policy acts on the first task, and so on.
+    - `keys`: one per task.
+    """
+    return _collect_episodes(policies, member, tasks, keys, trajectories, horizon)
+
+
 @partial(jax.jit, static_argnames=("batch", "horizon"))
 def _collect(policies, stacked: CMP, members, keys, batch: int, horizon: int) -> Trajectories:
     def one_seed(policy, members, key):
@@ -47,3 +61,13 @@ def _collect(policies, stacked: CMP, members, keys, batch: int, horizon: int) ->
         return Trajectories(steps.observations, steps.actions, steps.particles, steps.valid, members)
 
     return map_leading_axis(one_seed)(policies, members, keys)
+
+
+@partial(jax.jit, static_argnames=("trajectories", "horizon"))
+def _collect_episodes(policies, member: CMP, tasks, keys, trajectories: int, horizon: int) -> Episodes:
+    def one_task(policy, task, key):
+        one_trajectory = partial(rollout_episodes, policy, member, horizon, task)
+        steps, last = jax.vmap(lambda key: one_trajectory(key=key))(jax.random.split(key, trajectories))
+        return Episodes(steps.observations, steps.actions, steps.rewards, steps.ended, last)
+
+    return map_leading_axis(one_task)(policies, tasks, keys)

@@ -6,21 +6,42 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from alphamepol.environments.cmp import CMP
-from alphamepol.policies import GaussianPolicy
+from alphamepol.policies import Policy
+from alphamepol.tasks import Task
 
 
 class Rollout(eqx.Module):
-    """What was seen, done and reached: at one step, or with a leading axis at each step of a trajectory."""
+    """What was seen, done, reached and earned: at one step, or with a leading axis at each step of a trajectory."""
 
     observations: Shaped[Array, "*time observation"]
-    actions: Shaped[Array, "*time action"]
+    actions: Shaped[Array, "..."]
     particles: Float[Array, "*time features"]
+    rewards: Float[Array, "*time"]
+    ended: Bool[Array, "*time"]
+    """Whether the state reached ends the episode."""
     valid: Bool[Array, "*time"]
 
 
-def rollout(policy: GaussianPolicy, member: CMP, horizon: int, *, key: PRNGKeyArray) -> Rollout:
+def rollout(policy: Policy, member: CMP, horizon: int, task: Task | None = None, *, key: PRNGKeyArray) -> Rollout:
     """Act for `horizon` steps in one member; after an early end the state stands still and steps are not valid."""
+    return _act(policy, member, horizon, task, restart=False, key=key)[0]
+
+
+def rollout_episodes(
+    policy: Policy, member: CMP, horizon: int, task: Task, *, key: PRNGKeyArray
+) -> tuple[Rollout, Shaped[Array, " observation"]]:
+    """Act for `horizon` steps, a new episode taking the place of one that ends; every step is valid.
+
+    Returns the steps, and the observation after the last of them, from which a cut episode would have gone on.
+    """
+    return _act(policy, member, horizon, task, restart=True, key=key)
+
+
+def _act(
+    policy: Policy, member: CMP, horizon: int, task: Task | None, *, restart: bool, key: PRNGKeyArray
+) -> tuple[Rollout, Shaped[Array, " observation"]]:
     reset_key, steps_key = jax.random.split(key)
+    start = member.reset(key=reset_key)
 
     def act(carry, step_key):
         state, alive = carry
@@ -28,10 +49,21 @@ def rollout(policy: GaussianPolicy, member: CMP, horizon: int, *, key: PRNGKeyAr
         observation = member.observe(state)
         action = policy.sample(observation, key=action_key)
         moved = member.step(state, action, key=environment_key)
-        reached = jax.tree.map(lambda new, old: jnp.where(alive, new, old), moved, state)
-        step = Rollout(observation, action, member.features(reached), alive)
-        return (reached, alive & ~member.ended(reached)), step
+        reached = _choose(alive, moved, state)
+        ended, reward = member.ended(reached), jnp.array(0.0)
+        if task is not None:
+            ended |= task.ended(member, reached)
+            reward = jnp.where(alive, task.reward(member, state, action, reached), 0.0)
+        step = Rollout(observation, action, member.features(reached), reward, ended, alive)
+        if restart:
+            fresh = member.reset(key=jax.random.fold_in(step_key, 2))
+            return (_choose(ended, fresh, reached), alive), step
+        return (reached, alive & ~ended), step
 
-    start = member.reset(key=reset_key)
-    _, steps = jax.lax.scan(act, (start, ~member.ended(start)), jax.random.split(steps_key, horizon))
-    return steps
+    alive = jnp.array(True) if restart else ~member.ended(start)
+    (end, _), steps = jax.lax.scan(act, (start, alive), jax.random.split(steps_key, horizon))
+    return steps, member.observe(end)
+
+
+def _choose(condition: Bool[Array, ""], one, other):
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)

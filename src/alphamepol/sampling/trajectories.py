@@ -1,6 +1,7 @@
 """What sampling hands on: after it, nothing knows where the data came from."""
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 
@@ -11,7 +12,29 @@ class Trajectories(eqx.Module):
     """
 
     observations: Shaped[Array, "*batch time observation"]
-    actions: Shaped[Array, "*batch time action"]
+    actions: Shaped[Array, "..."]
     particles: Float[Array, "*batch time features"]
     valid: Bool[Array, "*batch time"]
     members: Int[Array, "*minibatch"]
+
+
+class Episodes(eqx.Module):
+    """The samples of an iteration of reinforcement learning: trajectories in which episode follows episode.
+
+    An episode that has not ended with the last step is cut there, and would have gone on from `last_observations`.
+    """
+
+    observations: Shaped[Array, "*batch time observation"]
+    actions: Shaped[Array, "..."]
+    rewards: Float[Array, "*batch time"]
+    ended: Bool[Array, "*batch time"]
+    last_observations: Shaped[Array, "*batch observation"]
+
+    @property
+    def mean_return(self) -> Float[Array, ""]:
+        """Undiscounted return, averaged over the episodes that began with the iteration.
+
+        Each of them had the whole horizon before it; counting the later, cut ones would favour short successes.
+        """
+        earlier_ends = jnp.cumsum(self.ended, axis=-1) - self.ended
+        return jnp.mean(jnp.sum(jnp.where(earlier_ends == 0, self.rewards, 0.0), axis=-1))

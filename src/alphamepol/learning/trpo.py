@@ -1,0 +1,193 @@
+"""TRPO: what one iteration's episodes of one task do to its policy and its critic.
+
+Generalised advantages, a natural-gradient step within a trust region, then the critic (docs/method.md, "Fine-tuning").
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+from alphamepol.learning.critic import Critic, fit_critic
+from alphamepol.learning.linearised import evaluate_network, linearise
+from alphamepol.policies import Policy
+from alphamepol.sampling.trajectories import Episodes
+
+
+class TrpoSettings(eqx.Module):
+    """Numbers that only scale something are traced: changing them compiles nothing anew."""
+
+    discount: Float[Array, ""]
+    gae_lambda: Float[Array, ""]
+    max_kl: Float[Array, ""]
+    damping: Float[Array, ""]
+    critic_rate: Float[Array, ""]
+    conjugate_gradient_iterations: int = eqx.field(static=True, default=10)
+    line_search_tries: int = eqx.field(static=True, default=10)
+    critic_passes: int = eqx.field(static=True, default=5)
+    critic_batch: int = eqx.field(static=True, default=512)
+
+
+class TrpoState(eqx.Module):
+    """What lives on from iteration to iteration."""
+
+    policy: Policy
+    critic: Critic
+    rewarded: Bool[Array, ""]
+    """Whether any reward was ever met."""
+
+
+class TrpoReport(eqx.Module):
+    """What an iteration did. The return is of the policy that sampled, the rest of what came of it."""
+
+    mean_return: Float[Array, ""]
+    kl: Float[Array, ""]
+    improvement: Float[Array, ""]
+    """Of the surrogate objective."""
+    step: Float[Array, ""]
+    """The fraction of the full step that was taken: 1, ½, ¼ … or 0 if none was acceptable."""
+    critic_loss: Float[Array, ""]
+
+
+def improve(
+    state: TrpoState, episodes: Episodes, settings: TrpoSettings, *, key: PRNGKeyArray
+) -> tuple[TrpoState, TrpoReport]:
+    """One iteration of one task, (T1) to (T5)."""
+    values = jax.vmap(jax.vmap(state.critic))(episodes.observations)
+    last_values = jax.vmap(state.critic)(episodes.last_observations)
+    advantages = jax.vmap(generalised_advantages, in_axes=(0, 0, 0, 0, None, None))(
+        episodes.rewards, episodes.ended, values, last_values, settings.discount, settings.gae_lambda
+    )
+    # Until the first reward there is nothing to learn, only the fresh critic's noise, which normalising would blow up.
+    rewarded = state.rewarded | jnp.any(episodes.rewards != 0)
+    observations, actions = (_flatten(leaf) for leaf in (episodes.observations, episodes.actions))
+    policy, (kl, improvement, step) = jax.lax.cond(
+        rewarded,
+        lambda: natural_step(state.policy, observations, actions, normalise(advantages.ravel()), settings),
+        lambda: (state.policy, (jnp.array(0.0),) * 3),
+    )
+    critic, critic_loss = fit_critic(
+        state.critic,
+        observations,
+        (advantages + values).ravel(),
+        settings.critic_rate,
+        passes=settings.critic_passes,
+        batch=settings.critic_batch,
+        key=key,
+    )
+    report = TrpoReport(episodes.mean_return, kl, improvement, step, critic_loss)
+    return TrpoState(policy, critic, rewarded), report
+
+
+def generalised_advantages(
+    rewards: Float[Array, " time"],
+    ended: Bool[Array, " time"],
+    values: Float[Array, " time"],
+    last_value: Float[Array, ""],
+    discount: Float[Array, ""],
+    gae_lambda: Float[Array, ""],
+) -> Float[Array, " time"]:
+    """(T1) along one trajectory: nothing follows an ended episode, a cut one goes on from `last_value`."""
+    goes_on = jnp.where(ended, 0.0, discount)
+    surprises = rewards + goes_on * jnp.append(values[1:], last_value) - values
+
+    def then(later, earlier):
+        return earlier[0] * later[0], earlier[1] + earlier[0] * later[1]
+
+    return jax.lax.associative_scan(then, (goes_on * gae_lambda, surprises), reverse=True)[1]
+
+
+def normalise(advantages: Float[Array, " rows"]) -> Float[Array, " rows"]:
+    """Mean 0 and deviation 1; all zero if they are all the same."""
+    return (advantages - jnp.mean(advantages)) / (jnp.std(advantages) + 1e-8)
+
+
+def natural_step(
+    policy: Policy,
+    observations: Shaped[Array, "rows observation"],
+    actions: Shaped[Array, "rows ..."],
+    advantages: Float[Array, " rows"],
+    settings: TrpoSettings,
+) -> tuple[Policy, tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]]:
+    """(T2) to (T4); returns the new policy, its KL, the improvement of the surrogate, and the fraction of the step."""
+    network = linearise(policy.layers, observations)
+    old = jax.vmap(policy.head)(network.outputs)
+    old_log_probs = jax.vmap(lambda one, action: one.log_prob(action))(old, actions)
+
+    def surrogate(outputs: Float[Array, "rows outputs"], policy: Policy) -> Float[Array, ""]:
+        log_probs = jax.vmap(lambda output, action: policy.head(output).log_prob(action))(outputs, actions)
+        return jnp.mean(jnp.exp(log_probs - old_log_probs) * advantages)
+
+    def mean_kl(outputs: Float[Array, "rows outputs"], policy: Policy) -> Float[Array, ""]:
+        return jnp.mean(jax.vmap(lambda one, output: one.kl(policy.head(output)))(old, outputs))
+
+    here = network.outputs, policy
+    parameters, as_policy = ravel_pytree(policy)
+
+    def to_gradient(by_outputs: Float[Array, "rows outputs"], by_policy: Policy) -> Float[Array, " parameters"]:
+        """The whole gradient, from that by the outputs and that by what the head uses."""
+        through_network = eqx.tree_at(
+            lambda policy: policy.layers, jax.tree.map(jnp.zeros_like, policy), network.pull(by_outputs)
+        )
+        return ravel_pytree(jax.tree.map(jnp.add, by_policy, through_network))[0]
+
+    def fisher_product(vector: Float[Array, " parameters"]) -> Float[Array, " parameters"]:
+        """(F + damping) v: the Jacobian, the Hessian of the KL by the few outputs, the Jacobian transposed."""
+        tangent = as_policy(vector)
+        along = network.push(tangent.layers), tangent
+        _, bent = jax.jvp(jax.grad(mean_kl, argnums=(0, 1)), here, along)
+        return to_gradient(*bent) + settings.damping * vector
+
+    gradient = to_gradient(*jax.grad(surrogate, argnums=(0, 1))(*here))
+    direction, product = conjugate_gradient(fisher_product, gradient, settings.conjugate_gradient_iterations)
+    curvature = jnp.maximum(direction @ product, jnp.finfo(direction.dtype).tiny)
+    full_step = jnp.sqrt(2 * settings.max_kl / curvature) * direction
+    start = surrogate(*here)
+
+    def attempt(search: LineSearch) -> LineSearch:
+        step = jnp.where(search.tries == 0, 1.0, search.step / 2)
+        candidate = as_policy(parameters + step * full_step)
+        outputs = evaluate_network(candidate.layers, observations)
+        kl, gained = mean_kl(outputs, candidate), surrogate(outputs, candidate) - start
+        return LineSearch(step, kl, gained, search.tries + 1, (gained > 0) & (kl < settings.max_kl))
+
+    nothing = jnp.array(0.0)
+    end = jax.lax.while_loop(
+        lambda search: ~search.accepted & (search.tries < settings.line_search_tries),
+        attempt,
+        LineSearch(nothing, nothing, nothing, jnp.array(0), jnp.array(False)),
+    )
+    step, kl, gained = (jnp.where(end.accepted, number, 0.0) for number in (end.step, end.kl, end.gained))
+    return as_policy(parameters + jnp.where(end.accepted, step * full_step, 0.0)), (kl, gained, step)
+
+
+class LineSearch(eqx.Module):
+    """The fraction of the full step tried last, and what it would do."""
+
+    step: Float[Array, ""]
+    kl: Float[Array, ""]
+    gained: Float[Array, ""]
+    tries: Int[Array, ""]
+    accepted: Bool[Array, ""]
+
+
+def conjugate_gradient(product, target: Float[Array, " n"], iterations: int):
+    """(T3): x with A x ≈ target from `product(v) = A v`, A positive definite; returns x and A x."""
+
+    def iterate(_, carry):
+        x, residual, direction, square = carry
+        along = product(direction)
+        length = square / jnp.maximum(direction @ along, jnp.finfo(square.dtype).tiny)
+        x, residual = x + length * direction, residual - length * along
+        new_square = residual @ residual
+        direction = residual + new_square / jnp.maximum(square, jnp.finfo(square.dtype).tiny) * direction
+        return x, residual, direction, new_square
+
+    start = jnp.zeros_like(target), target, target, target @ target
+    x, residual, _, _ = jax.lax.fori_loop(0, iterations, iterate, start)
+    return x, target - residual
+
+
+def _flatten(leaf: Shaped[Array, "trajectories time ..."]) -> Shaped[Array, "rows ..."]:
+    return leaf.reshape(-1, *leaf.shape[2:])

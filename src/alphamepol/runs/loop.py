@@ -1,0 +1,108 @@
+"""A loop that can stop and go on at any of its steps: metrics, checkpoints, interrupts, resume.
+
+Pre-training's epochs and fine-tuning's iterations are such loops; they differ in what a step does and shows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+from rich.console import RenderableType
+
+from alphamepol.errors import RunError
+from alphamepol.runs.checkpoints import load_newest_checkpoint, save_checkpoint
+from alphamepol.runs.folder import RunFolder
+from alphamepol.runs.interrupts import Interrupts
+from alphamepol.runs.metrics import JsonLinesLogger, Logger, TensorBoardLogger
+from alphamepol.runs.progress import RunProgress
+from alphamepol.runs.stopwatch import Stopwatch
+
+
+class LoopState(eqx.Module):
+    """Everything that lives on from step to step, stacked over what runs side by side."""
+
+    learners: Any
+    keys: Key[Array, " rows"]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What is done, how often, and what is shown of it."""
+
+    unit: str
+    """What a step is called: the field of its metrics lines and the name of its checkpoints."""
+    total: int
+    checkpoint_every: int
+    start: Callable[[], LoopState]
+    step: Callable[[LoopState, int], tuple[LoopState, list[dict[str, Any]], Callable[[], dict[str, np.ndarray]]]]
+    """The new state, the metrics lines, and how to draw pictures for TensorBoard."""
+    show: Callable[[list[dict[str, Any]]], tuple[RenderableType, str]]
+    """Metrics lines as a live table, and as the end of a sentence."""
+    curves: str | None = None
+    """The field of the lines that has a TensorBoard curve of its own for each value; None: the mean over all lines."""
+
+
+def run_loop(
+    loop: Loop, folder: RunFolder, stopwatch: Stopwatch, progress: RunProgress, received: Interrupts
+) -> LoopState:
+    """Do the steps that are still to do, and return the final state."""
+    state, done = _restore_or_start(loop, folder, stopwatch, progress)
+    saved = done
+    loggers: list[Logger] = [
+        JsonLinesLogger(folder.metrics, loop.unit, keep=done),
+        TensorBoardLogger(folder.tensorboard, loop.unit, loop.curves, keep=done),
+    ]
+    try:
+        for number in range(done, loop.total):
+            improved, lines, draw = loop.step(state, number)
+            for logger in loggers:
+                logger.log(lines)
+            state, done = improved, number + 1
+            progress.advance(*loop.show(lines))
+            if done % loop.checkpoint_every == 0 or done == loop.total:
+                with received.held():
+                    _save(folder, loop.unit, state, done, stopwatch)
+                saved = done
+                for name, pixels in draw().items():
+                    for logger in loggers:
+                        logger.log_picture(name, number, pixels)
+            received.check()
+    except (KeyboardInterrupt, RunError):
+        if done > saved:
+            with received.held():
+                _save(folder, loop.unit, state, done, stopwatch)
+        raise
+    finally:
+        for logger in loggers:
+            logger.close()
+    return state
+
+
+def _restore_or_start(
+    loop: Loop, folder: RunFolder, stopwatch: Stopwatch, progress: RunProgress
+) -> tuple[LoopState, int]:
+    """The state of the newest intact checkpoint, or a fresh one, and the number of steps done."""
+    template = eqx.filter_eval_shape(lambda: loop.start().learners)
+    found, damaged = load_newest_checkpoint(folder.checkpoints, loop.unit, template)
+    for sentence in damaged:
+        progress.say(sentence)
+    if found is None:
+        if damaged:
+            progress.say(f"no checkpoint is intact: starting again from {loop.unit} 0")
+        return loop.start(), 0
+    learners, notes = found
+    done = notes[loop.unit]
+    stopwatch.add(notes["seconds"])
+    progress.start_at(done)
+    progress.say(f"continuing after {loop.unit} {done} of {loop.total}")
+    return LoopState(learners, jax.random.wrap_key_data(jnp.array(notes["keys"], jnp.uint32))), done
+
+
+def _save(folder: RunFolder, unit: str, state: LoopState, done: int, stopwatch: Stopwatch) -> None:
+    notes = {"keys": jax.random.key_data(state.keys).tolist(), "seconds": stopwatch.so_far()}
+    save_checkpoint(folder.checkpoints, unit, done, state.learners, notes)

@@ -1,0 +1,75 @@
+"""What is shown of a run's numbers: lines, and tables."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.runs.config import PretrainConfig
+from alphamepol.runs.evaluate import Evaluation
+
+
+def pretrain_title(environment_class: EnvironmentClass, config: PretrainConfig, folder: Path) -> str:
+    """What is run, in a line."""
+    title = f"{'MEPOL' if config.alpha == 1 else 'αMEPOL'} (α = {config.alpha:g}) on {environment_class.name}"
+    seeds = f"{config.seeds} seed{'s' if config.seeds > 1 else ''}"
+    return f"{title}, {config.epochs} epochs, {seeds}, in {folder}"
+
+
+def show_epoch(environment_class: EnvironmentClass, lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
+    """An epoch's metrics, one line per seed, as a table of members and as a sentence."""
+    objective, kl = (np.mean([line[name] for line in lines]) for name in ("objective", "kl"))
+    numbers = f" objective {objective:.3f}   KL {kl:.3f}   {lines[0]['iterations']} iterations"
+    entropies = _mean_by_member(environment_class, lines)
+    sentence = "entropy " + ", ".join(f"{name} {value:.2f}" for name, value in entropies.items())
+    return Group(_table(environment_class, lines), numbers), sentence
+
+
+def evaluation_table(evaluation: Evaluation, title: str) -> Table:
+    """Entropy per member, mean over seeds with the smallest and the largest, beside what is possible."""
+    table = Table(title=Text(title), title_justify="left")
+    table.add_column("member")
+    table.add_column("probability", justify="right")
+    table.add_column("entropy", justify="right")
+    if len(evaluation.seeds) > 1:
+        table.add_column("seeds from … to", justify="right")
+    table.add_column("ceiling", justify="right")
+
+    def row(name: str, probability: str, values: np.ndarray, ceiling: float) -> None:
+        spread = [f"{values.min():.2f} … {values.max():.2f}"] if len(evaluation.seeds) > 1 else []
+        table.add_row(
+            name, probability, f"{values.mean():.2f}", *spread, f"{ceiling:.2f}" if math.isfinite(ceiling) else ""
+        )
+
+    for i, name in enumerate(evaluation.members):
+        row(name, f"{evaluation.probabilities[i]:g}", evaluation.member_means[:, i], evaluation.ceilings[i])
+    table.add_section()
+    row("mean", "", evaluation.mean, math.inf)
+    if evaluation.alpha < 1:
+        row(f"mean of worst {evaluation.alpha:g}", "", evaluation.cvar, math.inf)
+    return table
+
+
+def _table(environment_class: EnvironmentClass, lines: list[dict[str, Any]]) -> Table:
+    table = Table(box=None)
+    table.add_column("member")
+    table.add_column("entropy", justify="right")
+    table.add_column("share of tail", justify="right")
+    entropies = _mean_by_member(environment_class, lines)
+    for name in environment_class.names:
+        share = np.mean([line["tail_share"][name] for line in lines])
+        table.add_row(name, f"{entropies[name]:.3f}" if name in entropies else "not met", f"{share:.0%}")
+    return table
+
+
+def _mean_by_member(environment_class: EnvironmentClass, lines: list[dict[str, Any]]) -> dict[str, float]:
+    """Mean over the seeds that met a member."""
+    met = {
+        name: [line["entropy"][name] for line in lines if name in line["entropy"]] for name in environment_class.names
+    }
+    return {name: float(np.mean(values)) for name, values in met.items() if values}

@@ -1,0 +1,151 @@
+"""Tasks: a reward and an end condition over a CMP, which has neither."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
+
+from alphamepol.environments.cmp import CMP
+from alphamepol.errors import InputError
+
+GOAL_RADIUS = 0.1
+
+
+class Task(eqx.Module):
+    """What one step is worth, and whether it ends the episode. Array fields are parameters, as in a CMP."""
+
+    @abstractmethod
+    def reward(
+        self, member: CMP, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
+    ) -> Float[Array, ""]:
+        """The reward of going from `state` to `reached` by `action`."""
+
+    @abstractmethod
+    def ended(self, member: CMP, reached: PyTree[Array]) -> Bool[Array, ""]:
+        """Whether the episode is over once `reached` is reached."""
+
+    @abstractmethod
+    def describe(self) -> Any:
+        """The task as JSON can hold it."""
+
+
+class Goal(Task):
+    """1 for coming within `radius` of a place in feature space, and the episode ends."""
+
+    place: Float[Array, " features"]
+    radius: Float[Array, ""]
+
+    def __init__(self, place: Sequence[float] | Float[Array, " features"], radius: float = GOAL_RADIUS):
+        self.place = jnp.array(place, float)
+        self.radius = jnp.array(radius, float)
+
+    def reward(
+        self, member: CMP, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
+    ) -> Float[Array, ""]:
+        return self.ended(member, reached).astype(float)
+
+    def ended(self, member: CMP, reached: PyTree[Array]) -> Bool[Array, ""]:
+        return jnp.sum((member.features(reached) - self.place) ** 2) <= self.radius**2
+
+    def describe(self) -> list[float]:
+        return self.place.tolist()
+
+
+class HalfSpace(Task):
+    """1 for reaching normal · features ≥ offset, and the episode ends. `normal=(1, 0), offset=3` is x ≥ 3."""
+
+    normal: Float[Array, " features"]
+    offset: Float[Array, ""]
+
+    def __init__(self, normal: Sequence[float] | Float[Array, " features"], offset: float):
+        self.normal = jnp.array(normal, float)
+        self.offset = jnp.array(offset, float)
+
+    def reward(
+        self, member: CMP, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
+    ) -> Float[Array, ""]:
+        return self.ended(member, reached).astype(float)
+
+    def ended(self, member: CMP, reached: PyTree[Array]) -> Bool[Array, ""]:
+        return jnp.sum(self.normal * member.features(reached)) >= self.offset
+
+    def describe(self) -> dict[str, Any]:
+        return {"normal": self.normal.tolist(), "offset": float(self.offset)}
+
+
+class RewardFunction(Task):
+    """Any reward of one's own, written in JAX.
+
+    **Arguments**
+
+    - `function(state, action, reached)`: the reward of a step; states are those of the member.
+    - `end(reached)`: whether the episode is over; never, if not given.
+    - `name`: what reports call it.
+    """
+
+    function: Callable[..., Any] = eqx.field(static=True)
+    end: Callable[..., Any] | None = eqx.field(static=True, default=None)
+    name: str = eqx.field(static=True, default="reward function")
+
+    def reward(
+        self, member: CMP, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
+    ) -> Float[Array, ""]:
+        return jnp.asarray(self.function(state, action, reached), float)
+
+    def ended(self, member: CMP, reached: PyTree[Array]) -> Bool[Array, ""]:
+        return jnp.array(False) if self.end is None else jnp.asarray(self.end(reached), bool)
+
+    def describe(self) -> str:
+        return self.name
+
+
+@runtime_checkable
+class HasFreeSpace(Protocol):
+    """A member in which goals can be drawn and checked."""
+
+    def draw_place(self, *, key: PRNGKeyArray) -> Float[Array, " features"]:
+        """A place drawn uniformly from the free space."""
+        ...
+
+    def explain_no_place(self, place: Sequence[float]) -> str | None:
+        """Why nothing can ever be at `place`, as the end of a sentence; None if something can."""
+        ...
+
+
+def random_goals(member: CMP, count: int, *, key: PRNGKeyArray, radius: float = GOAL_RADIUS) -> list[Goal]:
+    """Goals uniform over the member's free space; the same key gives the same goals."""
+    places = jax.vmap(lambda key: _free_space(member).draw_place(key=key))(jax.random.split(key, count))
+    return [Goal(place, radius) for place in places]
+
+
+def goal_at(member: CMP, place: Sequence[float], radius: float = GOAL_RADIUS) -> Goal:
+    """A goal at a place, which must be one that can be reached at all."""
+    if not (math.isfinite(radius) and radius > 0):
+        raise InputError(f"goal_radius: {radius} was given; it must be above 0 and finite")
+    given = " ".join(f"{value:g}" for value in place)
+    reason = _free_space(member).explain_no_place(place)
+    if reason is not None:
+        raise InputError(f"goal: {given} was given, {reason}")
+    return Goal(place, radius)
+
+
+def stack_tasks(tasks: Sequence[Task]) -> Task:
+    """Tasks of one kind as one task whose array fields have a leading axis."""
+    if not tasks:
+        raise InputError("tasks: none was given; at least one is needed")
+    if len({jax.tree.structure(task) for task in tasks}) > 1:
+        raise InputError("tasks: they differ in kind; the tasks of one call must be of one type")
+    if len({tuple(jnp.shape(leaf) for leaf in jax.tree.leaves(task)) for task in tasks}) > 1:
+        raise InputError("tasks: they differ in the shapes of their fields, which must be equal")
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *tasks)
+
+
+def _free_space(member: CMP) -> HasFreeSpace:
+    if not isinstance(member, HasFreeSpace):
+        raise InputError(f"task: {type(member).__name__} has no goals to draw from; give tasks of your own")
+    return member
