@@ -5,14 +5,14 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import tyro
 from rich.console import Console
 
 from alphamepol import __version__
 from alphamepol.errors import InputError, RunError
-from alphamepol.runs.config import PretrainConfig
+from alphamepol.runs.config import FinetuneConfig, PretrainConfig
 from alphamepol.runs.interrupts import RunInterrupted
 from alphamepol.runs.presets import CLASSES_WITH_SETTINGS, Preset, preset
 
@@ -42,7 +42,9 @@ class Pretrain:
 
         done = pretrain(self.environment_class, self.config, folder=self.folder, resume=self.resume)
         say(f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/.")
+        member = done.summary["members"][-1]
         say(f"Next: alphamepol evaluate {done.folder}")
+        say(f"  or: alphamepol finetune {done.folder} random --member {member} --tasks 5 --iterations 30")
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,67 @@ class Evaluate:
             folder=self.folder,
         )
         say(f"Everything is in {folder}: numbers in summary.json, pictures in figures/.")
+
+
+@dataclass(frozen=True)
+class Finetune:
+    """Fine-tune policies with TRPO on sparse goals in one member, each goal apart; several in one call are compared.
+
+    The defaults are the paper's settings. Example: alphamepol finetune runs/gridworld-slope-alpha-0.2-seed-0 random
+    --member GWN --tasks 5 --iterations 30
+    """
+
+    inits: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN|POLICY|random")]
+    """Where to start from: the folder of a pre-training run, a policy file, or `random` for an untrained policy."""
+    member: str
+    """The member of the class to act in."""
+    config: Annotated[FinetuneConfig, tyro.conf.arg(name="")]
+    environment_class: Annotated[str | None, tyro.conf.arg(name="class", metavar="CLASS")] = None
+    """The class to act in, if not the run's own; needed where there is no run."""
+    folder: Path | None = None
+    """Where the results go; runs/finetune-MEMBER-INIT-seed-SEED if not given."""
+    resume: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Continue what is in the folder."""
+
+    def run(self) -> None:
+        from alphamepol.runs.finetune_inits import finetune_inits
+
+        folder = finetune_inits(
+            self.inits,
+            self.member,
+            self.config,
+            class_name=self.environment_class,
+            folder=self.folder,
+            resume=self.resume,
+        )
+        say(f"Everything is in {folder}: numbers in summary.json, the curves and the map of goals in figures/.")
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write a policy for other libraries.
+
+    sb3: a zip that TRPO of sb3_contrib and PPO of stable_baselines3 `load`, ready to go on training.
+    safetensors: weights by name (docs/finetuning.md says which). Example:
+    alphamepol export runs/gridworld-slope-alpha-0.2-seed-0 --to sb3 policy.zip
+    """
+
+    run_folder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """The folder of a pre-training run, or a policy file."""
+    out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")]
+    """The file to write."""
+    to: Literal["sb3", "safetensors"]
+    """The format."""
+    seed: int | None = None
+    """Which of the run's policies; the first if not given."""
+    environment_class: Annotated[str | None, tyro.conf.arg(name="class", metavar="CLASS")] = None
+    """For sb3, the class whose spaces the policy acts in, if not the run's own; needed for a policy file."""
+
+    def run(self) -> None:
+        from alphamepol.runs.export import export
+
+        export(self.run_folder, self.out, self.to, seed=self.seed, class_name=self.environment_class)
+        say(f"Written: {self.out}")
 
 
 @dataclass(frozen=True)
@@ -115,7 +178,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(str(error), FAILURE)
     except RunInterrupted:
         again = shlex.join(["alphamepol", *(word for word in arguments if word != "--resume")])
-        resume = " --resume" if arguments[:1] == ["pretrain"] else ""
+        resume = " --resume" if arguments[0] in ("pretrain", "finetune") else ""
         return _fail(f"interrupted; what is done is saved. Continue with: {again}{resume}", INTERRUPTED)
     except KeyboardInterrupt:
         return _fail("interrupted; nothing was changed", INTERRUPTED)
@@ -152,7 +215,7 @@ def _parse(arguments: list[str]) -> Any:
 
 def _parse_with_defaults(arguments: list[str], config: PretrainConfig) -> Any:
     commands: Any = Annotated[Pretrain, tyro.conf.subcommand("pretrain", default=Pretrain(tyro.MISSING, config))]
-    for command in (Evaluate, Classes, Demo):
+    for command in (Evaluate, Finetune, Export, Classes, Demo):
         commands |= Annotated[command, tyro.conf.subcommand(command.__name__.lower())]
     return tyro.cli(
         commands,

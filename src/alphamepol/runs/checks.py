@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool
 
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.errors import InputError, RunError
@@ -95,6 +96,17 @@ def check_learned(learner: Learner, report: EpochReport, seeds: Sequence[int], w
         raise RunError(
             f"{when}, seed {seeds[lost[0]]}: the policy has moved so far that its entropy is no longer a number; start "
             "again with a lower --learning-rate"
+        )
+
+
+def check_finetuned(finite: Bool[Array, " rows"], iteration: int, seed: int, seeds: int) -> None:
+    """Stop when something that fine-tuning saw or made is not a number."""
+    lost = np.flatnonzero(~np.asarray(finite))
+    if lost.size:
+        task, which = divmod(int(lost[0]), seeds)
+        raise RunError(
+            f"iteration {iteration}, task {task}, seed {seed + which}: a state, a reward or a parameter is no longer "
+            "finite; look at the reward and the environment, or start again with a lower --critic-learning-rate"
         )
 
 

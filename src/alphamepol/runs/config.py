@@ -1,9 +1,9 @@
-"""What a pre-training run is, field by field. This module does not import JAX, so that `--help` is quick."""
+"""What a run is, field by field. This module does not import JAX, so that `--help` is quick."""
 
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from alphamepol.errors import InputError
 
@@ -74,9 +74,7 @@ class PretrainConfig:
             _at_least(self, field, 1)
         for field in ("seeds", "evaluation_batches", "checkpoint_every"):
             _at_least(self, field, 1)
-        _at_least(self, "seed", 0)
-        if self.seed + self.seeds > 2**32:
-            raise InputError(f"seed: {self.seed} was given; seeds must be below 2^32")
+        _check_seeds(self.seed, self.seeds)
         if self.trajectories % self.batch:
             raise InputError(
                 f"trajectories: {self.trajectories} was given; it must be a multiple of batch, which is {self.batch}"
@@ -87,13 +85,8 @@ class PretrainConfig:
                 f"{self.batch * self.horizon}, the particles of a mini-batch"
             )
         for field in ("learning_rate", "trust_region"):
-            value = getattr(self, field)
-            if not (math.isfinite(value) and value > 0):
-                raise InputError(f"{field}: {value} was given; it must be above 0 and finite")
-        if not -20 <= self.initial_log_std <= 20:
-            raise InputError(f"initial_log_std: {self.initial_log_std} was given; it must be between -20 and 20")
-        if any(width < 1 for width in self.hidden):
-            raise InputError(f"hidden: {self.hidden} was given; every layer needs at least one unit")
+            _above_zero(self, field)
+        _check_network(self.hidden, self.initial_log_std)
         if not self.baseline and self.update == "off-policy":
             raise InputError("baseline: it can be left out with --update on-policy only")
         if self.initial_mean == ():
@@ -101,19 +94,125 @@ class PretrainConfig:
         if self.initial_mean != "none" and not all(math.isfinite(value) for value in self.initial_mean):
             raise InputError(f"initial_mean: {self.initial_mean} was given; its numbers must be finite")
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(self).items()
-        }
 
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "PretrainConfig":
-        """The inverse of `to_dict`; raises TypeError on an unknown field."""
-        values: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in fields.items()}
-        return cls(**values)
+@dataclass(frozen=True)
+class FinetuneConfig:
+    """Everything that decides what fine-tuning computes, beside the class, the member and the initial policy."""
+
+    tasks: int = 50
+    """How many goals are drawn, uniformly over the member's free space; --seed decides which."""
+    goals: tuple[float, ...] = ()
+    """Goals of one's own instead of drawn ones: the coordinates of the first, of the second, and so on."""
+    goal_radius: float = 0.1
+    """A goal is reached within this distance; that gives reward 1 and ends the episode."""
+    iterations: int = 100
+    """How often episodes are collected and the policy is improved from them."""
+    horizon: int = 400
+    """The steps after which an episode is cut."""
+    steps: int = 12_000
+    """Steps per iteration; a multiple of --horizon."""
+    max_kl: float = 1e-4
+    """δ_KL, the largest mean KL divergence of an iteration's step."""
+    discount: float = 0.99
+    """γ."""
+    gae_lambda: float = 0.98
+    """λ of generalised advantage estimation."""
+    damping: float = 0.1
+    """What is added to the diagonal of the Fisher matrix."""
+    conjugate_gradient_iterations: int = 10
+    """Iterations that find the direction of the step."""
+    line_search_tries: int = 10
+    """How often the step is tried, each time half as long."""
+    critic_hidden: tuple[int, ...] = (64, 64)
+    """Widths of the value network's hidden layers."""
+    critic_learning_rate: float = 1e-2
+    """The rate of the value network's Adam."""
+    critic_passes: int = 5
+    """How often the value network goes through an iteration's steps."""
+    critic_batch: int = 512
+    """Mini-batch of the value network."""
+    hidden: tuple[int, ...] = (300, 300)
+    """Widths of the hidden layers where the initial policy is `random`."""
+    initial_log_std: float = -1.5
+    """Logarithm of σ where the initial policy is `random`."""
+    seeds: int = 1
+    """How often each task is done, each time with other random numbers and, from a run, another of its policies."""
+    seed: int = 0
+    """The first seed; it decides the goals too."""
+    checkpoint_every: int = 10
+    """Iterations between checkpoints."""
+    matmul_precision: Literal["default", "highest"] = "default"
+    """Precision of matrix products: the device's default (TF32 on recent GPUs) or full float32."""
+
+    @property
+    def trajectories(self) -> int:
+        """Trajectories side by side in an iteration."""
+        return self.steps // self.horizon
+
+    def check(self) -> None:
+        """Raise an `InputError` on the first field that cannot be."""
+        for field in ("tasks", "iterations", "horizon", "steps", "conjugate_gradient_iterations", "line_search_tries"):
+            _at_least(self, field, 1)
+        for field in ("critic_passes", "critic_batch", "seeds", "checkpoint_every"):
+            _at_least(self, field, 1)
+        _check_seeds(self.seed, self.seeds)
+        if self.steps % self.horizon:
+            raise InputError(
+                f"steps: {self.steps} was given; it must be a multiple of horizon, which is {self.horizon}"
+            )
+        for field in ("goal_radius", "max_kl", "critic_learning_rate"):
+            _above_zero(self, field)
+        if not (math.isfinite(self.damping) and self.damping >= 0):
+            raise InputError(f"damping: {self.damping} was given; it must be at least 0 and finite")
+        for field in ("discount", "gae_lambda"):
+            if not 0 <= getattr(self, field) <= 1:
+                raise InputError(f"{field}: {getattr(self, field)} was given; it must be between 0 and 1")
+        if not all(math.isfinite(value) for value in self.goals):
+            raise InputError(f"goals: {' '.join(map(str, self.goals))} was given; coordinates must be finite")
+        _check_network(self.hidden, self.initial_log_std)
+        _check_widths("critic_hidden", self.critic_hidden)
 
 
-def _at_least(config: PretrainConfig, field: str, least: int) -> None:
+Config = TypeVar("Config", PretrainConfig, FinetuneConfig)
+
+
+def config_to_dict(config: PretrainConfig | FinetuneConfig) -> dict[str, Any]:
+    """A configuration as JSON can hold it."""
+    fields = dataclasses.asdict(config)
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+
+
+def config_from_dict(kind: type[Config], fields: dict[str, Any]) -> Config:
+    """The inverse of `config_to_dict`; raises TypeError on an unknown field."""
+    values: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in fields.items()}
+    return kind(**values)
+
+
+def _at_least(config: PretrainConfig | FinetuneConfig, field: str, least: int) -> None:
     value = getattr(config, field)
     if value < least:
         raise InputError(f"{field}: {value} was given; it must be at least {least}")
+
+
+def _above_zero(config: PretrainConfig | FinetuneConfig, field: str) -> None:
+    value = getattr(config, field)
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(f"{field}: {value} was given; it must be above 0 and finite")
+
+
+def _check_seeds(first: int, count: int) -> None:
+    if first < 0:
+        raise InputError(f"seed: {first} was given; it must be at least 0")
+    if first + count > 2**32:
+        raise InputError(f"seed: {first} was given; seeds must be below 2^32")
+
+
+def _check_network(hidden: tuple[int, ...], initial_log_std: float) -> None:
+    if not -20 <= initial_log_std <= 20:
+        raise InputError(f"initial_log_std: {initial_log_std} was given; it must be between -20 and 20")
+    _check_widths("hidden", hidden)
+
+
+def _check_widths(field: str, widths: tuple[int, ...]) -> None:
+    if any(width < 1 for width in widths):
+        raise InputError(f"{field}: {widths} was given; every layer needs at least one unit")

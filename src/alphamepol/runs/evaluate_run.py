@@ -10,12 +10,12 @@ from rich.console import Console
 from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
 from alphamepol.files import to_json, write_atomically
-from alphamepol.policies import Policy, load_policy
 from alphamepol.runs import figures
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.evaluate import evaluate
-from alphamepol.runs.folder import RunFolder, device_name
+from alphamepol.runs.folder import device_name
 from alphamepol.runs.presets import preset
+from alphamepol.runs.sources import Source, read_source
 from alphamepol.runs.tables import evaluation_table
 
 
@@ -23,7 +23,11 @@ def evaluate_run(run: Path, *, class_name: str | None, alpha: float | None, batc
     """Evaluate and write summary.json and figures; returns the folder they are in."""
     if batches < 1:
         raise InputError(f"batches: {batches} was given; it must be at least 1")
-    label, policies, config, own_class = _read(run, class_name)
+    source = read_source(run)
+    config, own_class = _settings(source, class_name)
+    if not source.policies:
+        raise InputError("run: random is no policy file; evaluate what a run or a file holds")
+    label = {"run": run.name, "method": config.method} if source.config else {"policy": run.name}
     if class_name not in (None, own_class):
         config = dataclasses.replace(config, probabilities=())
     class_name = class_name or own_class
@@ -39,7 +43,7 @@ def evaluate_run(run: Path, *, class_name: str | None, alpha: float | None, batc
     console = Console()
     description = f"evaluating each member of {class_name}"
     shown = partial(rich.progress.track, description=description, console=console, transient=True)
-    evaluation = evaluate(policies, environment_class, config, track=shown)
+    evaluation = evaluate(source.policies, environment_class, config, track=shown)
     summary = label | evaluation.to_dict() | {"evaluation_batches": batches, "device": device_name()}
     write_atomically(folder / "summary.json", to_json(summary))
     name = label.get("method", run.stem)
@@ -52,19 +56,12 @@ def evaluate_run(run: Path, *, class_name: str | None, alpha: float | None, batc
     return folder
 
 
-def _read(run: Path, class_name: str | None) -> tuple[dict[str, str], dict[int, Policy], PretrainConfig, str]:
-    """What it is, policies, settings and class of a run; a policy file has the paper's settings for the given class."""
-    if run.is_dir():
-        described = RunFolder(run).read_config()
-        try:
-            config, own_class = PretrainConfig.from_dict(described["config"]), str(described["class"])
-        except (KeyError, TypeError) as error:
-            raise InputError(f"run: {run / 'config.json'} is not of a pre-training run ({error})") from error
-        return {"run": run.name, "method": config.method}, RunFolder(run).load_policies(), config, own_class
-    if not run.is_file():
-        raise InputError(f"run: there is no run folder or policy file {run}")
-    policy = load_policy(run)
+def _settings(source: Source, class_name: str | None) -> tuple[PretrainConfig, str]:
+    """Settings and class of a run; a policy file has the paper's settings for the given class."""
+    if source.config is not None and source.class_name is not None:
+        return source.config, source.class_name
     if class_name is None:
-        raise InputError(f"class: {run} is a policy file; say with --class in which class it is to be evaluated")
-    config = preset("paper", class_name)
-    return {"policy": run.name}, {config.seed: policy}, config, class_name
+        raise InputError(
+            f"class: {source.name} is a policy file; say with --class in which class it is to be evaluated"
+        )
+    return preset("paper", class_name), class_name

@@ -2,16 +2,19 @@
 
 import csv
 import io
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import matplotlib
 import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LogNorm, to_rgb
+from matplotlib.colors import LogNorm, Normalize, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -20,6 +23,7 @@ from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.gridworld import Gridworld
 from alphamepol.files import write_atomically
 from alphamepol.runs.evaluate import BINS, Evaluation, VisitMap, visit_map
+from alphamepol.statistics import bootstrap_interval
 
 # Okabe and Ito's palette, which colour-blind people tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#999999", "#882255")
@@ -128,6 +132,69 @@ def heat_maps(
     _write_csv(folder / f"{name}.csv", ("method", "member", "x", "y", "share"), _visit_rows(maps, members))
 
 
+def returns(
+    returns: Mapping[str, Float[np.ndarray, "tasks iterations"]], tasks: Sequence[Any], member: CMP, folder: Path
+) -> None:
+    """Mean return along the iterations with 95 % bands, and a map of the goals coloured by final return per method.
+
+    There are maps only where tasks are goals in the plane.
+    """
+    planar = all(isinstance(task, list) and len(task) == 2 for task in tasks)
+    maps = list(returns) if planar else []
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(4.2 + 2.2 * len(maps), 3.0), layout="constrained")
+        grid = figure.add_gridspec(1, 1 + len(maps), width_ratios=[1.6] + [1.0] * len(maps))
+        axes = figure.add_subplot(grid[0])
+        rows = _draw_returns(axes, returns)
+        for column, name in enumerate(maps, start=1):
+            map_axes = figure.add_subplot(grid[column])
+            _draw_goals(map_axes, np.array(tasks), returns[name][:, -1], member, name)
+        if maps:
+            colours = ScalarMappable(Normalize(0, 1), "viridis")
+            figure.colorbar(colours, ax=figure.axes[1:], label="final return", shrink=0.75, aspect=30)
+        _save(figure, folder / "returns.png")
+    _write_csv(folder / "returns.csv", ("init", "iteration", "mean", "low", "high", "tasks"), rows)
+    goal_rows = [
+        (name, number, *(task if planar else [json.dumps(task)]), value)
+        for name, values in returns.items()
+        for number, (task, value) in enumerate(zip(tasks, values[:, -1].tolist(), strict=True))
+    ]
+    _write_csv(
+        folder / "tasks.csv", ("init", "task", *(("x", "y") if planar else ("what",)), "final_return"), goal_rows
+    )
+
+
+def _draw_returns(axes: Axes, returns: Mapping[str, Float[np.ndarray, "tasks iterations"]]) -> list[tuple[Any, ...]]:
+    """The curves; returns the numbers behind them."""
+    rows: list[tuple[Any, ...]] = []
+    for (name, values), colour in zip(returns.items(), _cycle(COLOURS), strict=False):
+        iterations, mean = np.arange(1, values.shape[1] + 1), values.mean(axis=0)
+        low, high = bootstrap_interval(values)
+        axes.plot(iterations, mean, color=colour, label=name, linewidth=1.4)
+        axes.fill_between(iterations, low, high, color=colour, alpha=0.2, linewidth=0)
+        rows += [(name, *row, len(values)) for row in zip(iterations.tolist(), mean, low, high, strict=True)]
+    axes.set(xlabel="iteration", ylabel="return, mean over tasks")
+    axes.legend(loc="best")
+    return rows
+
+
+def _draw_goals(
+    axes: Axes, places: Float[np.ndarray, "tasks 2"], values: Float[np.ndarray, " tasks"], member: CMP, title: str
+) -> None:
+    _draw_walls(axes, member)
+    axes.scatter(
+        *places.T, c=values, cmap="viridis", vmin=0, vmax=1, s=22, edgecolors="black", linewidths=0.4, zorder=3
+    )
+    space = member.observation_space
+    if isinstance(space, gymnasium.spaces.Box) and space.shape == (2,) and space.is_bounded():
+        (west, south), (east, north) = space.low.tolist(), space.high.tolist()
+        axes.set(xlim=(west, east), ylim=(south, north))
+    axes.set(xticks=[], yticks=[], aspect="equal")
+    axes.set_title(f"{title}\nmean {values.mean():.2f}")
+    for spine in axes.spines.values():
+        spine.set(visible=True, color=WALL_COLOUR)
+
+
 def heat_map_pixels(particles: np.ndarray, valid: np.ndarray, member: CMP, size: int = 200) -> np.ndarray | None:
     """A quick heat-map without axes, for TensorBoard: (size, size, 3) uint8; None unless particles are in the plane."""
     visits = visit_map(particles, valid, member)
@@ -151,14 +218,18 @@ def _draw_heat_map(
     """One member's map: share of time per cell, walls in grey, never-visited ground in white."""
     seen = np.ma.masked_equal(shares, 0)
     axes.imshow(seen, norm=norm, origin="lower", extent=extent, cmap="viridis", interpolation="nearest", aspect="equal")
+    _draw_walls(axes, member)
+    axes.set(xlim=extent[:2], ylim=extent[2:], xticks=[], yticks=[])
+    for spine in axes.spines.values():
+        spine.set(visible=True, color=WALL_COLOUR)
+
+
+def _draw_walls(axes: Axes, member: CMP) -> None:
     if isinstance(member, Gridworld):
         rows, columns = member.walls.shape
         for row, column in np.argwhere(np.asarray(member.walls)):
             corner = (2 * column / columns - 1, 1 - 2 * (row + 1) / rows)
             axes.add_patch(Rectangle(corner, 2 / columns, 2 / rows, color=WALL_COLOUR, linewidth=0))
-    axes.set(xlim=extent[:2], ylim=extent[2:], xticks=[], yticks=[])
-    for spine in axes.spines.values():
-        spine.set(visible=True, color=WALL_COLOUR)
 
 
 def _visit_rows(maps: Mapping[str, VisitMap], members: Sequence[str]) -> Iterable[tuple[Any, ...]]:

@@ -17,8 +17,8 @@ from alphamepol.errors import InputError
 from alphamepol.files import to_json, write_atomically
 from alphamepol.policies import Policy, load_policy
 
-DECISIVE = ("command", "class", "members", "members_sha256", "probabilities", "config")
-"""The parts of config.json that decide what a run computes; the rest says where it came from."""
+PROVENANCE = ("command_line", "versions", "commit", "device", "init")
+"""The parts of config.json that say where a run came from; the rest decides what it computes."""
 
 
 class RunFolder:
@@ -71,8 +71,8 @@ class RunFolder:
                 f"folder: {self.path} holds another run; choose another --folder, or continue that run with --resume"
             )
         found = self.read_config()
-        for part in DECISIVE:
-            if found.get(part) != description[part]:
+        for part in description:
+            if part not in PROVENANCE and found.get(part) != description[part]:
                 difference = _difference(part, found.get(part), description[part])
                 raise InputError(
                     f"folder: {self.path} holds a run with another {difference}; resume it as it was, or choose "

@@ -43,8 +43,8 @@ class Loop:
     """The new state, the metrics lines, and how to draw pictures for TensorBoard."""
     show: Callable[[list[dict[str, Any]]], tuple[RenderableType, str]]
     """Metrics lines as a live table, and as the end of a sentence."""
-    curves: str | None = None
-    """The field of the lines that has a TensorBoard curve of its own for each value; None: the mean over all lines."""
+    labels: tuple[str, ...]
+    """The fields that say whose a line is."""
 
 
 def run_loop(
@@ -55,7 +55,7 @@ def run_loop(
     saved = done
     loggers: list[Logger] = [
         JsonLinesLogger(folder.metrics, loop.unit, keep=done),
-        TensorBoardLogger(folder.tensorboard, loop.unit, loop.curves, keep=done),
+        TensorBoardLogger(folder.tensorboard, loop.unit, loop.labels, keep=done),
     ]
     try:
         for number in range(done, loop.total):

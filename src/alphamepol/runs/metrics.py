@@ -47,30 +47,28 @@ class JsonLinesLogger:
 
 
 class TensorBoardLogger:
-    """The same numbers as TensorBoard scalars, one curve per value of the field `curves`, and the pictures.
+    """The same numbers as TensorBoard scalars, and the pictures.
 
-    If `curves` is None, there is one curve: the mean over the lines.
+    If one field says whose a line is, each of its values has a curve; if several do, there is one curve, the mean.
     """
 
-    def __init__(self, folder: Path, unit: str, curves: str | None, *, keep: int = 0):
+    def __init__(self, folder: Path, unit: str, labels: tuple[str, ...], *, keep: int = 0):
         from tensorboardX import SummaryWriter
 
-        self._unit, self._curves = unit, curves
+        self._unit, self._labels = unit, labels
         # Events of steps that will be computed again are to be forgotten.
         self._writer = SummaryWriter(str(folder), purge_step=keep if folder.exists() else None)
 
     def log(self, lines: list[dict[str, Any]]) -> None:
         number = lines[0][self._unit]
         flat = [_flatten(line) for line in lines]
-        if self._curves is None:
-            for tag in flat[0]:
-                if tag != self._unit:
-                    self._writer.add_scalar(tag, float(np.mean([line[tag] for line in flat])), number)
-            return
-        for line in flat:
-            for tag, value in line.items():
-                if tag not in (self._unit, self._curves):
-                    self._writer.add_scalar(f"{tag}/{self._curves}-{line[self._curves]}", value, number)
+        curves = {"": flat}
+        if len(self._labels) == 1:
+            curves = {f"/{self._labels[0]}-{line[self._labels[0]]}": [line] for line in flat}
+        for suffix, lines_of_curve in curves.items():
+            for tag in lines_of_curve[0].keys() - {self._unit, *self._labels}:
+                mean = float(np.mean([line[tag] for line in lines_of_curve]))
+                self._writer.add_scalar(f"{tag}{suffix}", mean, number)
 
     def log_picture(self, name: str, number: int, pixels: np.ndarray) -> None:
         self._writer.add_image(name, pixels, number, dataformats="HWC")

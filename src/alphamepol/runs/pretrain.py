@@ -15,7 +15,7 @@ from alphamepol.files import pack, to_json, write_atomically
 from alphamepol.policies import Policy, save_policy
 from alphamepol.runs import figures
 from alphamepol.runs.checks import check_start
-from alphamepol.runs.config import PretrainConfig
+from alphamepol.runs.config import PretrainConfig, config_to_dict
 from alphamepol.runs.epoch import run_epoch, start_state
 from alphamepol.runs.evaluate import evaluate
 from alphamepol.runs.folder import RunFolder, describe
@@ -68,7 +68,7 @@ def pretrain(
         members=list(environment_class.names),
         members_sha256=hashlib.sha256(pack(environment_class.members, {})).hexdigest(),
         probabilities=list(environment_class.probabilities),
-        config=config.to_dict(),
+        config=config_to_dict(config),
     )
     run_folder.claim(description, resume=resume)
     if not run_folder.summary.is_file():
@@ -112,7 +112,7 @@ def _run(
         start=lambda: start_state(environment_class, config),
         step=step,
         show=partial(show_epoch, environment_class),
-        curves="seed",
+        labels=("seed",),
     )
     state = run_loop(loop, folder, stopwatch, progress, received)
     with stopwatch.phase(EVALUATION):

@@ -1,6 +1,7 @@
 """What is shown of a run's numbers: lines, and tables."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,31 @@ def evaluation_table(evaluation: Evaluation, title: str) -> Table:
     row("mean", "", evaluation.mean, math.inf)
     if evaluation.alpha < 1:
         row(f"mean of worst {evaluation.alpha:g}", "", evaluation.cvar, math.inf)
+    return table
+
+
+def show_iteration(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
+    """An iteration's metrics, one line per task and seed, as details and as a sentence."""
+    returns = np.array([line["return"] for line in lines])
+    improved = np.mean([line["step"] > 0 for line in lines])
+    sentence = f"return {returns.mean():.3f}"
+    kl = np.mean([line["kl"] for line in lines])
+    return (
+        f" {sentence} (from {returns.min():.2f} to {returns.max():.2f})   KL {kl:.2g}   stepped {improved:.0%}",
+        sentence,
+    )
+
+
+def finetune_table(summaries: Mapping[str, dict[str, Any]], title: str) -> Table:
+    """The mean return at the first and the last iteration, one line per initial policy."""
+    table = Table(title=Text(title), title_justify="left")
+    table.add_column("initial policy")
+    for column in ("first iteration", "last iteration", "95 % interval"):
+        table.add_column(column, justify="right")
+    for name, summary in summaries.items():
+        final, first = summary["final"], np.mean([task[0] for task in summary["returns"]])
+        interval = "{:.2f} … {:.2f}".format(*final["interval"]) if final["interval"] else ""
+        table.add_row(name, f"{first:.2f}", f"{final['mean']:.2f}", interval)
     return table
 
 

@@ -1,0 +1,271 @@
+"""Fine-tuning as a run: TRPO from one initial policy on many tasks in one member of a class."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from alphamepol.environments.cmp import CMP
+from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.registry import resolve_class
+from alphamepol.errors import InputError
+from alphamepol.files import pack, to_json, write_atomically
+from alphamepol.learning.trpo import TrpoReport
+from alphamepol.policies import Policy, load_policy, save_policy
+from alphamepol.runs import figures
+from alphamepol.runs.checks import check_policy_fits
+from alphamepol.runs.config import FinetuneConfig, config_to_dict
+from alphamepol.runs.folder import RunFolder, describe, device_name
+from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
+from alphamepol.runs.iteration import run_iteration, start_finetuning
+from alphamepol.runs.loop import Loop, LoopState, run_loop
+from alphamepol.runs.metrics import read_metrics
+from alphamepol.runs.progress import RunProgress
+from alphamepol.runs.sources import Source, read_source
+from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch
+from alphamepol.runs.tables import finetune_table, show_iteration
+from alphamepol.seeds import goal_key
+from alphamepol.statistics import bootstrap_interval
+from alphamepol.tasks import Task, goal_at, random_goals, stack_tasks
+
+
+@dataclass(frozen=True)
+class FinetuneRun:
+    """A finished run."""
+
+    folder: Path
+    label: str
+    """What figures call the initial policy."""
+    summary: dict[str, Any]
+
+    @property
+    def returns(self) -> Float[np.ndarray, "tasks iterations"]:
+        return np.array(self.summary["returns"])
+
+    def load_policy(self, task: int, seed: int | None = None) -> Policy:
+        """The final policy of a task; of the first seed unless another is given."""
+        first: int = self.summary["seeds"][0]
+        return load_policy(RunFolder(self.folder).policies / _policy_file(task, first if seed is None else seed))
+
+
+def finetune(
+    init: str | Path | Policy,
+    member: str,
+    config: FinetuneConfig | None = None,
+    *,
+    environment_class: EnvironmentClass | str | None = None,
+    tasks: Sequence[Task] | None = None,
+    folder: str | Path | None = None,
+    resume: bool = False,
+    quiet: bool = False,
+) -> FinetuneRun:
+    """Fine-tune a policy with TRPO, on each task apart, and leave everything in a run folder.
+
+    **Arguments**
+
+    - `init`: a pre-training run's folder, a policy file, a policy, or "random".
+    - `member`: the member of the class to act in.
+    - `config`: the paper's settings if not given.
+    - `environment_class`: a class or its name; the run's own if not given.
+    - `tasks`: tasks of one's own, all of one kind; if not given, `config` says which goals.
+    - `folder`: the run folder; by default `runs/finetune-MEMBER-INIT-seed-SEED`.
+    - `resume`: continue the run in that folder; a finished one is only read.
+    - `quiet`: show no progress.
+
+    Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
+    """
+    config = config or FinetuneConfig()
+    source = read_source(init)
+    plan = plan_finetuning([source], member, config, environment_class, tasks)
+    folder = folder or Path("runs") / f"finetune-{member}-{short_names([source])[0]}-seed-{config.seed}"
+    return finetune_source(source, plan, RunFolder(folder), resume=resume, quiet=quiet)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is the same for every initial policy: where, on what, how."""
+
+    environment_class: EnvironmentClass
+    member: str
+    tasks: Sequence[Task]
+    config: FinetuneConfig
+
+
+def plan_finetuning(
+    sources: Sequence[Source],
+    member: str,
+    config: FinetuneConfig,
+    environment_class: EnvironmentClass | str | None,
+    tasks: Sequence[Task] | None,
+) -> Plan:
+    """Find the class and the tasks, and refuse what cannot be."""
+    config.check()
+    if environment_class is None:
+        environment_class = _own_class(sources)
+    environment_class = resolve_class(environment_class)
+    environment_class.index(member)
+    for source in sources:
+        for policy in source.policies.values():
+            check_policy_fits(policy, environment_class, f"policy {source.name}")
+    where = environment_class[member]
+    return Plan(environment_class, member, list(tasks) if tasks else _tasks_of(where, config), config)
+
+
+def finetune_source(source: Source, plan: Plan, folder: RunFolder, *, resume: bool, quiet: bool) -> FinetuneRun:
+    """Fine-tune from one source as planned."""
+    config, environment_class = plan.config, plan.environment_class
+    description = describe(
+        "finetune",
+        **{"class": environment_class.name},
+        member=plan.member,
+        member_sha256=_sha256(environment_class[plan.member]),
+        init=source.name,
+        init_sha256=_sha256(list(source.policies.values())),
+        tasks=[task.describe() for task in plan.tasks],
+        config=config_to_dict(config),
+    )
+    folder.claim(description, resume=resume)
+    if not folder.summary.is_file():
+        title = (
+            f"TRPO from {source.label} ({source.name}) in {plan.member}, {len(plan.tasks)} tasks, "
+            f"{config.iterations} iterations, in {folder.path}"
+        )
+        try:
+            with (
+                jax.default_matmul_precision(config.matmul_precision),
+                interrupts() as received,
+                RunProgress(title, "iteration", config.iterations, quiet=quiet) as progress,
+            ):
+                _run(source, plan, folder, progress, received)
+        except KeyboardInterrupt as interrupt:
+            raise RunInterrupted from interrupt
+    return FinetuneRun(folder.path, source.label, folder.read_summary())
+
+
+def short_names(sources: Sequence[Source]) -> list[str]:
+    """A name for each source that can be part of a file name, all different."""
+    names = [Path(source.name).stem if Path(source.name).is_file() else Path(source.name).name for source in sources]
+    return [name if names.count(name) == 1 else f"{number}-{name}" for number, name in enumerate(names)]
+
+
+def _run(source: Source, plan: Plan, folder: RunFolder, progress: RunProgress, received: Interrupts) -> None:
+    config, member = plan.config, plan.environment_class[plan.member]
+    rows = stack_tasks([task for task in plan.tasks for _ in range(config.seeds)])
+    stopwatch = Stopwatch(SAMPLING, LEARNING)
+
+    def step(state: LoopState, iteration: int):
+        lap = stopwatch.lap()
+        improved, report = run_iteration(state, iteration, member, rows, config, stopwatch)
+        return improved, iteration_lines(iteration, config, report, lap()), dict
+
+    loop = Loop(
+        unit="iteration",
+        total=config.iterations,
+        checkpoint_every=config.checkpoint_every,
+        start=lambda: start_finetuning(list(source.policies.values()), member, len(plan.tasks), config),
+        step=step,
+        show=show_iteration,
+        labels=("task", "seed"),
+    )
+    state = run_loop(loop, folder, stopwatch, progress, received)
+    progress.say("saving policies and drawing figures")
+    for row in range(len(plan.tasks) * config.seeds):
+        task, seed = divmod(row, config.seeds)
+        policy = jax.tree.map(lambda leaf, row=row: leaf[row], state.learners.policy)
+        save_policy(policy, folder.policies / _policy_file(task, config.seed + seed))
+        received.check()
+    summary = _summarise(source, plan, read_metrics(folder.metrics), stopwatch)
+    run = FinetuneRun(folder.path, source.label, summary)
+    figures.returns({source.label: run.returns}, summary["tasks"], member, folder.figures)
+    # The summary comes last: a run that has one is whole.
+    write_atomically(folder.summary, to_json(summary))
+    progress.finish(finetune_table({source.label: summary}, f"return in {plan.member}, {len(plan.tasks)} tasks"))
+
+
+def iteration_lines(
+    iteration: int, config: FinetuneConfig, report: TrpoReport, seconds: dict[str, float]
+) -> list[dict[str, Any]]:
+    """One line per task and seed for metrics.jsonl.
+
+    `return` is of the policy that sampled the iteration; `kl`, `improvement` (of the surrogate) and `step` (the
+    fraction of the full step) are of the one that came out. Seconds are of all tasks together.
+    """
+    report = jax.device_get(report)
+    return [
+        {
+            "iteration": iteration,
+            "task": row // config.seeds,
+            "seed": config.seed + row % config.seeds,
+            "return": float(report.mean_return[row]),
+            "kl": float(report.kl[row]),
+            "improvement": float(report.improvement[row]),
+            "step": float(report.step[row]),
+            "critic_loss": float(report.critic_loss[row]),
+            "seconds": seconds,
+        }
+        for row in range(len(report.mean_return))
+    ]
+
+
+def _summarise(source: Source, plan: Plan, metrics: list[dict[str, Any]], stopwatch: Stopwatch) -> dict[str, Any]:
+    config, tasks = plan.config, len(plan.tasks)
+    rows = np.array([line["return"] for line in metrics]).reshape(config.iterations, tasks, config.seeds)
+    by_seed = np.moveaxis(rows, 0, -1)
+    returns = by_seed.mean(axis=1)
+    return {
+        "class": plan.environment_class.name,
+        "member": plan.member,
+        "init": source.name,
+        "label": source.label,
+        "tasks": [task.describe() for task in plan.tasks],
+        "iterations": config.iterations,
+        "seeds": list(range(config.seed, config.seed + config.seeds)),
+        "returns": returns.tolist(),
+        **({"returns_by_seed": np.moveaxis(by_seed, 1, 0).tolist()} if config.seeds > 1 else {}),
+        "final": mean_with_interval(returns[:, -1]),
+        "steps_per_second": config.iterations * config.steps * tasks * config.seeds / stopwatch.working,
+        "seconds": stopwatch.so_far(),
+        "device": device_name(),
+    }
+
+
+def mean_with_interval(values: Float[np.ndarray, " tasks"]) -> dict[str, Any]:
+    """Mean and 95 % bootstrap interval; one value has no interval."""
+    interval = [float(end) for end in bootstrap_interval(values)] if len(values) > 1 else None
+    return {"mean": float(values.mean()), "interval": interval}
+
+
+def _tasks_of(member: CMP, config: FinetuneConfig) -> list[Task]:
+    """The goals that the configuration gives or asks to be drawn."""
+    if not config.goals:
+        return [*random_goals(member, config.tasks, key=goal_key(config.seed), radius=config.goal_radius)]
+    size = jax.eval_shape(lambda key: member.features(member.reset(key=key)), jax.random.key(0)).size
+    if len(config.goals) % size:
+        given = " ".join(f"{value:g}" for value in config.goals)
+        raise InputError(f"goals: {given} was given, {len(config.goals)} numbers; each goal needs {size}")
+    places = np.reshape(config.goals, (-1, size)).tolist()
+    return [goal_at(member, place, config.goal_radius) for place in places]
+
+
+def _own_class(sources: Sequence[Source]) -> str:
+    classes = {source.class_name: source.name for source in sources if source.class_name}
+    if not classes:
+        names = " ".join(source.name for source in sources)
+        raise InputError(f"class: {names} does not say in which class it acts; say so with --class")
+    if len(classes) > 1:
+        said = ", ".join(f"{name} of {class_name}" for class_name, name in classes.items())
+        raise InputError(f"class: the runs are of different classes ({said}); say with --class which one is meant")
+    return next(iter(classes))
+
+
+def _policy_file(task: int, seed: int) -> str:
+    return f"task-{task}-seed-{seed}.safetensors"
+
+
+def _sha256(tree: Any) -> str:
+    return hashlib.sha256(pack(tree, {})).hexdigest()

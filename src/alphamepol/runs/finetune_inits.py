@@ -1,0 +1,78 @@
+"""`alphamepol finetune`: one or several initial policies on the same tasks, side by side in one figure."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from alphamepol.errors import InputError
+from alphamepol.files import to_json, write_atomically
+from alphamepol.runs import figures
+from alphamepol.runs.config import FinetuneConfig
+from alphamepol.runs.finetune import FinetuneRun, Plan, finetune_source, plan_finetuning, short_names
+from alphamepol.runs.folder import RunFolder
+from alphamepol.runs.sources import read_source
+from alphamepol.runs.tables import finetune_table
+
+
+def finetune_inits(
+    inits: Sequence[str],
+    member: str,
+    config: FinetuneConfig,
+    *,
+    class_name: str | None,
+    folder: Path | None,
+    resume: bool,
+) -> Path:
+    """Fine-tune from each; returns the folder, which holds a run, or one run per initial policy and the comparison."""
+    sources = [read_source(init) for init in inits]
+    plan = plan_finetuning(sources, member, config, class_name, None)
+    names = short_names(sources)
+    folder = folder or Path("runs") / f"finetune-{member}-{'-'.join(names)}-seed-{config.seed}"
+    if len(sources) == 1:
+        return finetune_source(sources[0], plan, RunFolder(folder), resume=resume, quiet=False).folder
+    _check_folder(folder, names, resume=resume)
+    runs = {}
+    for source, name in zip(sources, names, strict=True):
+        # What was begun goes on, what was not begins.
+        begun = resume and (folder / name / "config.json").is_file()
+        runs[name] = finetune_source(source, plan, RunFolder(folder / name), resume=begun, quiet=False)
+    labels = _labels(runs)
+    figures.returns(
+        {labels[name]: run.returns for name, run in runs.items()},
+        [task.describe() for task in plan.tasks],
+        plan.environment_class[member],
+        folder / "figures",
+    )
+    write_atomically(folder / "summary.json", to_json(_summarise(plan, runs)))
+    title = f"return in {member}, mean over {len(plan.tasks)} tasks"
+    Console().print(finetune_table({labels[name]: run.summary for name, run in runs.items()}, title))
+    return folder
+
+
+def _check_folder(folder: Path, names: Sequence[str], *, resume: bool) -> None:
+    begun = [name for name in names if (folder / name / "config.json").is_file()]
+    if resume and not begun:
+        raise InputError(f"folder: {folder} holds no run to resume; leave --resume away to start one")
+    if not resume and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(
+            f"folder: {folder} is not empty; choose another --folder, or continue what it holds with --resume"
+        )
+
+
+def _labels(runs: dict[str, FinetuneRun]) -> dict[str, str]:
+    """What figures call each run: its method, with its name where several have the same."""
+    labels = [run.label for run in runs.values()]
+    return {name: run.label if labels.count(run.label) == 1 else f"{run.label} {name}" for name, run in runs.items()}
+
+
+def _summarise(plan: Plan, runs: dict[str, FinetuneRun]) -> dict[str, Any]:
+    """summary.json of the comparison: as that of a run, with an entry for each initial policy."""
+    parts = ("init", "returns", "final", "steps_per_second", "seconds")
+    return {
+        "class": plan.environment_class.name,
+        "member": plan.member,
+        "tasks": [task.describe() for task in plan.tasks],
+        **{part: {name: run.summary[part] for name, run in runs.items()} for part in parts},
+    }

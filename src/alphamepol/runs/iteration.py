@@ -1,0 +1,100 @@
+"""One iteration of fine-tuning, all tasks and seeds in one program: collect episodes, improve."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, PRNGKeyArray
+
+from alphamepol.environments.cmp import CMP
+from alphamepol.learning.critic import Critic
+from alphamepol.learning.trpo import TrpoReport, TrpoSettings, TrpoState, improve
+from alphamepol.mapping import map_leading_axis
+from alphamepol.policies import Policy, fresh_policy
+from alphamepol.runs.checks import check_finetuned
+from alphamepol.runs.config import FinetuneConfig
+from alphamepol.runs.loop import LoopState
+from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch, wait
+from alphamepol.sampling.compiled import collect_episodes
+from alphamepol.sampling.trajectories import Episodes
+from alphamepol.seeds import finetuning_keys
+from alphamepol.tasks import Task
+
+
+def start_finetuning(policies: Sequence[Policy], member: CMP, tasks: int, config: FinetuneConfig) -> LoopState:
+    """A critic and a policy for each task and seed, seeds of a task side by side.
+
+    The given policies are dealt out in turn; if there are none, each task and seed gets a fresh one.
+    """
+    space, actions = member.observation_space, member.action_space
+    rows = tasks * config.seeds
+
+    def fresh(key: PRNGKeyArray) -> Policy:
+        return fresh_policy(space, actions, config.hidden, config.initial_log_std, key=key)
+
+    def one(keys: Key[Array, "3"], policy: Policy | None) -> TrpoState:
+        policy = fresh(keys[1]) if policy is None else policy
+        critic = Critic(policy.architecture["observation_size"], config.critic_hidden, key=keys[0])
+        return TrpoState(policy, critic, jnp.array(False))
+
+    keys = finetuning_keys(config.seed, config.seeds, tasks)
+    keys = jax.vmap(lambda key: jax.random.split(key, 3))(keys)
+    dealt = [policies[row % len(policies)] for row in range(rows)] if policies else None
+    stacked = dealt and jax.tree.map(lambda *leaves: jnp.stack(leaves), *dealt)
+    learners = jax.jit(jax.vmap(one, in_axes=(0, None if stacked is None else 0)))(keys, stacked)
+    return LoopState(learners, keys[:, 2])
+
+
+def run_iteration(
+    state: LoopState, iteration: int, member: CMP, tasks: Task, config: FinetuneConfig, stopwatch: Stopwatch
+) -> tuple[LoopState, TrpoReport]:
+    """What `iteration` does to the state, and a report; `tasks` are stacked like the state, one per row."""
+    with stopwatch.phase(SAMPLING):
+        sampling_keys, critic_keys = _keys_of(state.keys, jnp.array(iteration))
+        policies: Policy = state.learners.policy
+        episodes = wait(
+            collect_episodes(
+                policies, member, tasks, trajectories=config.trajectories, horizon=config.horizon, keys=sampling_keys
+            )
+        )
+    with stopwatch.phase(LEARNING):
+        learners, report, finite = wait(_improve(state.learners, episodes, trpo_settings(config), critic_keys))
+        check_finetuned(finite, iteration, config.seed, config.seeds)
+    return LoopState(learners, state.keys), report
+
+
+def trpo_settings(config: FinetuneConfig) -> TrpoSettings:
+    """The part of the configuration that TRPO uses."""
+
+    def number(value: float) -> Float[Array, ""]:
+        return jnp.array(value, jnp.float32)
+
+    return TrpoSettings(
+        number(config.discount),
+        number(config.gae_lambda),
+        number(config.max_kl),
+        number(config.damping),
+        number(config.critic_learning_rate),
+        config.conjugate_gradient_iterations,
+        config.line_search_tries,
+        config.critic_passes,
+        config.critic_batch,
+    )
+
+
+@eqx.filter_jit
+def _improve(learners: TrpoState, episodes: Episodes, settings: TrpoSettings, keys: Key[Array, " rows"]):
+    def one(learner: TrpoState, episodes: Episodes, key: PRNGKeyArray):
+        improved, report = improve(learner, episodes, settings, key=key)
+        judged = jax.tree.leaves((improved.policy, improved.critic.layers, report, episodes.observations))
+        finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in judged]))
+        return improved, report, finite
+
+    return map_leading_axis(one)(learners, episodes, keys)
+
+
+@jax.jit
+def _keys_of(keys: Key[Array, " rows"], iteration) -> tuple[Key[Array, " rows"], Key[Array, " rows"]]:
+    parts = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, iteration)))(keys)
+    return parts[:, 0], parts[:, 1]
