@@ -1,5 +1,6 @@
 """Policies, and the files that hold them."""
 
+import zipfile
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -191,16 +192,22 @@ def save_policy(policy: Policy, path: str | Path) -> None:
 
 
 def load_policy(path: str | Path) -> Policy:
-    """Read a policy that `save_policy` or a run wrote; nothing but the file is needed."""
+    """Read a policy that `save_policy`, a run or `export` wrote; the file is all it takes, and nothing in it runs."""
     path = Path(path)
     if not path.is_file():
         raise InputError(f"policy: there is no file {path}")
     try:
+        if zipfile.is_zipfile(path):
+            from alphamepol.sb3 import read_sb3_zip
+
+            return read_sb3_zip(path)
         header, arrays = unpack(path)
         if header.get("format") != FORMAT:
             raise ValueError("it holds something else")
         return fill(_template(**header["architecture"]), arrays)
-    except (KeyError, TypeError, ValueError, ArithmeticError, OSError) as error:
+    except InputError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, OSError, AttributeError) as error:
         raise InputError(f"policy: {path} cannot be read as a policy ({error})") from error
 
 

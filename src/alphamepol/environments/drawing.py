@@ -14,11 +14,17 @@ SMOOTHING = 2
 """Everything is drawn this much larger, then reduced, which smooths the lines."""
 
 GROUND, WALL, START, ARROW = (250, 250, 248), (64, 68, 75), (214, 230, 245), (150, 158, 168)
+GOAL = (120, 190, 120)
 TRAIL_OLD, TRAIL_NEW, AGENT = np.array([253, 208, 162]), np.array([217, 72, 1]), (127, 39, 4)
 
 
-def draw_trail(member: Gridworld, trail: Float[np.ndarray, "steps 2"]) -> UInt8[np.ndarray, "size size 3"]:
-    """Draw the map (walls, start square, slope arrows) and the positions visited, the older the paler."""
+def draw_trail(
+    member: Gridworld, trail: Float[np.ndarray, "steps 2"], goal: tuple[list[float], float] | None = None
+) -> UInt8[np.ndarray, "size size 3"]:
+    """Draw the map (walls, start square, slope arrows), the positions visited, the older the paler, and the goal.
+
+    The goal is its place and its radius.
+    """
     image = _background(
         np.asarray(member.walls).tobytes(),
         member.walls.shape,
@@ -26,6 +32,9 @@ def draw_trail(member: Gridworld, trail: Float[np.ndarray, "steps 2"]) -> UInt8[
         float(member.slope_above),
     ).copy()
     canvas = ImageDraw.Draw(image)
+    if goal is not None:
+        (x, y), radius = goal
+        canvas.ellipse([*_pixel(x - radius, y + radius), *_pixel(x + radius, y - radius)], fill=GOAL)
     points = [_pixel(x, y) for x, y in trail.tolist()]
     for i, (start, end) in enumerate(pairwise(points)):
         age = (i + 1) / len(points)

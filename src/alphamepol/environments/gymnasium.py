@@ -1,32 +1,40 @@
 """Members as Gymnasium environments, so that any other library can act in them."""
 
+from collections.abc import Sequence
 from typing import Any, SupportsFloat
 
-import equinox as eqx
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.drawing import draw_trail
 from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
+from alphamepol.tasks import GOAL_RADIUS, Goal, Task, goal_at
 
 
 class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
-    """One member of a class, without reward, truncated after `horizon` steps.
+    """One member of a class, without reward unless it is given a task, truncated after `horizon` steps.
 
     **Arguments**
 
     - `class_name`, `member`: which member, by name or number.
     - `horizon`: steps until truncation.
     - `render_mode`: None, or "rgb_array" for the map with the trail of the episode.
+    - `task`: what gives the reward and ends the episode.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 (Gymnasium's own way)
 
     def __init__(
-        self, class_name: str, member: str | int | np.integer = 0, horizon: int = 400, render_mode: str | None = None
+        self,
+        class_name: str,
+        member: str | int | np.integer = 0,
+        horizon: int = 400,
+        render_mode: str | None = None,
+        task: Task | None = None,
     ):
         if not isinstance(horizon, int | np.integer) or horizon < 1:
             raise InputError(f"horizon: {horizon} was given; it must be a whole number, at least 1")
@@ -36,6 +44,7 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         self._device = jax.local_devices(backend="cpu")[0]
         with jax.default_device(self._device):
             self.member = make(class_name)[member]
+        self.task = task
         self.horizon = int(horizon)
         self.render_mode = render_mode
         self.observation_space = self.member.observation_space
@@ -59,27 +68,58 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         with jax.default_device(self._device):
             # An array: a Python number would be compiled anew at every step.
             number = np.int32(self._steps)
-            self._state, observation, ended = _step(self.member, self._state, np.asarray(action), self._key, number)
+            self._state, observation, reward, ended = _step(
+                self.member, self.task, self._state, np.asarray(action), self._key, number
+            )
         self._remember()
-        return np.array(observation), 0.0, bool(ended), self._steps >= self.horizon, {}
+        terminated = bool(ended)
+        return np.array(observation), float(reward), terminated, self._steps >= self.horizon, self._info(terminated)
 
     def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         if self.render_mode is None:
             return None
-        return draw_trail(self.member, np.stack(self._trail))
+        goal = (self.task.place.tolist(), float(self.task.radius)) if isinstance(self.task, Goal) else None
+        return draw_trail(self.member, np.stack(self._trail), goal)
+
+    def _info(self, terminated: bool) -> dict[str, Any]:
+        """Whether a goal was reached, under the name that other libraries look for."""
+        return {"is_success": terminated} if isinstance(self.task, Goal) else {}
 
     def _remember(self) -> None:
         if self.render_mode is not None:
             self._trail.append(np.asarray(self._state))
 
 
-@eqx.filter_jit
+def goal_environment(
+    class_name: str,
+    member: str | int | np.integer = 0,
+    goal: Sequence[float] | None = None,
+    horizon: int = 400,
+    render_mode: str | None = None,
+    radius: float = GOAL_RADIUS,
+) -> MemberEnvironment:
+    """A member whose reward is 1 for coming within `radius` of `goal`, which ends the episode."""
+    if goal is None:
+        raise InputError("goal: none was given; say where it is, e.g. goal=(0.7, -0.7)")
+    environment = MemberEnvironment(class_name, member, horizon, render_mode)
+    with jax.default_device(environment._device):
+        environment.task = goal_at(environment.member, [float(coordinate) for coordinate in goal], radius)
+    return environment
+
+
+goal_environment.metadata = MemberEnvironment.metadata  # pyright: ignore[reportFunctionMemberAccess] (Gymnasium looks)
+
+
+@jax.jit
 def _reset(member: CMP, key):
     state = member.reset(key=key)
     return state, member.observe(state)
 
 
-@eqx.filter_jit
-def _step(member: CMP, state, action, key, step):
-    state = member.step(state, action, key=jax.random.fold_in(key, step))
-    return state, member.observe(state), member.ended(state)
+@jax.jit
+def _step(member: CMP, task: Task | None, state, action, key, step):
+    reached = member.step(state, action, key=jax.random.fold_in(key, step))
+    reward, ended = jnp.array(0.0), member.ended(reached)
+    if task is not None:
+        reward, ended = task.reward(member, state, action, reached), ended | task.ended(member, reached)
+    return reached, member.observe(reached), reward, ended

@@ -1,4 +1,4 @@
-"""The members as Gymnasium ids."""
+"""The members as Gymnasium ids: `alphamepol/GWS-v0` without reward, `alphamepol/GWS-Goal-v0` with a goal."""
 
 import gymnasium
 
@@ -12,5 +12,8 @@ IDS = {
 
 def register_ids() -> None:
     """Register every id, its environment by string: nothing heavy is imported until one is made."""
+    home = "alphamepol.environments.gymnasium"
     for name, arguments in IDS.items():
-        gymnasium.register(name, entry_point="alphamepol.environments.gymnasium:MemberEnvironment", kwargs=arguments)
+        gymnasium.register(name, entry_point=f"{home}:MemberEnvironment", kwargs=arguments)
+        goal_name = name.replace("-v0", "-Goal-v0")
+        gymnasium.register(goal_name, entry_point=f"{home}:goal_environment", kwargs=arguments)

@@ -1,0 +1,58 @@
+"""`alphamepol export`: a policy for other libraries."""
+
+from pathlib import Path
+from typing import Literal
+
+from alphamepol.environments.registry import make
+from alphamepol.errors import InputError
+from alphamepol.files import write_atomically
+from alphamepol.policies import Policy, save_policy
+from alphamepol.runs.checks import check_policy_fits
+from alphamepol.runs.sources import Source, read_source
+from alphamepol.sb3 import to_sb3_zip
+
+Format = Literal["sb3", "safetensors"]
+SUFFIXES = {"sb3": ".zip", "safetensors": ".safetensors"}
+
+
+def export(
+    run: str | Path, out: str | Path, to: Format, *, seed: int | None = None, class_name: str | None = None
+) -> None:
+    """Write a policy of a run, or of a policy file, in another library's format.
+
+    **Arguments**
+
+    - `run`: the folder of a pre-training run, or a policy file.
+    - `out`: the file to write; an existing one is replaced.
+    - `to`: "sb3", a zip that PPO and sb3_contrib's TRPO load; or "safetensors", weights by name.
+    - `seed`: which of the run's policies; the first if not given.
+    - `class_name`: for sb3, the class whose spaces the policy acts in; the run's own if not given.
+    """
+    out = Path(out)
+    if to not in SUFFIXES:
+        raise InputError(f"to: {to!r} was given; choose from {', '.join(SUFFIXES)}")
+    if out.suffix != SUFFIXES[to]:
+        raise InputError(f"out: {out} was given; for --to {to} its name must end in {SUFFIXES[to]}")
+    source = read_source(run)
+    policy = _choose(source, seed)
+    if to == "safetensors":
+        save_policy(policy, out)
+        return
+    class_name = class_name or source.class_name
+    if class_name is None:
+        raise InputError(f"class: {run} is a policy file; say with --class in which class it acts")
+    environment_class = make(class_name)
+    check_policy_fits(policy, environment_class)
+    first = environment_class[0]
+    write_atomically(out, to_sb3_zip(policy, first.observation_space, first.action_space))
+
+
+def _choose(source: Source, seed: int | None) -> Policy:
+    if not source.policies:
+        raise InputError("run: random is no policy that could be exported; give a run folder or a policy file")
+    if seed is None:
+        return next(iter(source.policies.values()))
+    if seed not in source.policies:
+        there = ", ".join(map(str, source.policies))
+        raise InputError(f"seed: {seed} was given; {source.name} has the policies of seeds {there}")
+    return source.policies[seed]
