@@ -10,6 +10,8 @@ with install_import_hook("alphamepol", "beartype.beartype"):
     import alphamepol.environments.gymnasium
     import alphamepol.experiments.demo
     import alphamepol.runs.evaluate_run
+    import alphamepol.runs.export
+    import alphamepol.runs.finetune_inits
     import alphamepol.runs.listing  # noqa: F401
     from alphamepol.runs.config import PretrainConfig
 

@@ -214,3 +214,83 @@ def test_an_interrupt_saves_and_says_how_to_go_on(elsewhere, sent) -> None:
     done = json.loads(sorted(Path("run/checkpoints").glob("*.json"))[-1].read_text())["epoch"]
     lines = [json.loads(line) for line in metrics.read_text().splitlines()]
     assert [line["epoch"] for line in lines][:done] == list(range(done))
+
+
+FINETUNE_TINY = "--class gridworld-slope --tasks 2 --iterations 3 --horizon 10 --steps 40 --hidden 8".split()
+
+
+def test_finetune_several_side_by_side(elsewhere, capsys) -> None:
+    save_policy(GaussianPolicy(2, 2, (8,), key=jax.random.key(0)), "mine.safetensors")
+    command = ["finetune", "mine.safetensors", "random", "--member", "GWN", *FINETUNE_TINY]
+    assert main(command) == 0
+    folder = Path("runs/finetune-GWN-mine-random-seed-0")
+    shown = capsys.readouterr().out
+    assert f"Everything is in {folder}" in shown
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["init"] == {"mine": "mine.safetensors", "random": "random"}
+    for name in ("mine", "random"):
+        alone = json.loads((folder / name / "summary.json").read_text())
+        assert alone["returns"] == summary["returns"][name]
+        assert alone["tasks"] == summary["tasks"]
+        assert alone["final"] == summary["final"][name]
+    assert (folder / "figures/returns.png").stat().st_size > 10_000
+    curves = (folder / "figures/returns.csv").read_text().splitlines()
+    assert curves[0] == "init,iteration,mean,low,high,tasks"
+    assert len(curves) == 1 + 2 * 3
+    assert (folder / "figures/tasks.csv").read_text().startswith("init,task,x,y,final_return\n")
+
+    assert main(command) == 2
+    assert "is not empty" in capsys.readouterr().err
+    (folder / "summary.json").unlink()
+    (folder / "random/summary.json").unlink()
+    assert main([*command, "--resume"]) == 0
+    assert json.loads((folder / "summary.json").read_text())["returns"] == summary["returns"]
+
+
+def test_finetune_one_takes_the_class_of_its_run(elsewhere, capsys) -> None:
+    assert main(["pretrain", "gridworld-slope", *TINY, "--folder", "run"]) == 0
+    assert "alphamepol finetune run random --member GWN" in capsys.readouterr().out
+    settings = "--tasks 2 --iterations 2 --horizon 10 --steps 40 --goals 0.5 0.5 -0.5 0.7 --folder tuned".split()
+    assert main(["finetune", "run", "--member", "GWS", *settings]) == 0
+    summary = json.loads(Path("tuned/summary.json").read_text())
+    assert (summary["class"], summary["member"], summary["init"]) == ("gridworld-slope", "GWS", "run")
+    assert summary["tasks"] == [pytest.approx([0.5, 0.5]), pytest.approx([-0.5, 0.7])]
+    assert main("export run --to safetensors policy.safetensors".split()) == 0
+    assert Path("policy.safetensors").read_bytes() == Path("run/policy/seed-0.safetensors").read_bytes()
+    assert main("export run --to sb3 policy.zip --seed 0".split()) == 0
+    assert "Written: policy.zip" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("finetune random --member GWN", "class: random does not say in which class it acts; say so with --class"),
+        ("finetune random --class gridworld-slope --member GWE", "has no member 'GWE', only GWS, GWN; did you mean"),
+        (
+            "finetune random --class gridworld-slope --member GWN --goals 0 0",
+            "goal: 0 0 was given, which is inside a wall",
+        ),
+        ("finetune random --class gridworld-slope --member GWN --goals 0.5", "1 numbers; each goal needs 2"),
+        ("finetune random --class gridworld-slope --member GWN --tasks 0", "tasks: 0 was given; it must be at least 1"),
+        ("finetune --member GWN", "init: none was given; name the folder of a run, a policy file, or random"),
+        ("finetune random nowhere --member GWN", "there is no run folder or policy file nowhere"),
+        ("finetune random --class multigrid --member MG0 --resume", "holds no run to resume"),
+        ("finetune random random --class multigrid --member MG0 --resume", "holds no run to resume"),
+        ("export nowhere --to sb3 out.zip", "there is no run folder or policy file nowhere"),
+        ("export random --to sb3 out.zip", "random is no policy that could be exported"),
+        ("evaluate random --class multigrid", "random is no policy file"),
+    ],
+)
+def test_bad_fine_tuning_gets_one_sentence_and_writes_nothing(command: str, sentence: str, elsewhere, capsys) -> None:
+    assert main(command.split()) == 2
+    shown = capsys.readouterr().err
+    assert sentence in shown
+    assert shown.count("\n") == 1
+    assert not any(elsewhere.iterdir())
+
+
+def test_a_policy_of_another_size_gets_one_sentence(elsewhere, capsys) -> None:
+    save_policy(GaussianPolicy(5, 2, (8,), key=jax.random.key(0)), "mine.safetensors")
+    assert main(["finetune", "mine.safetensors", "--member", "GWN", *FINETUNE_TINY]) == 2
+    sentence = "policy mine.safetensors: it maps 5 observation numbers to 2 action numbers, but class gridworld-slope"
+    assert sentence in capsys.readouterr().err

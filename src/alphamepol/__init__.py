@@ -21,28 +21,48 @@ if TYPE_CHECKING:
     from alphamepol.estimation.knn import nearest_neighbours as nearest_neighbours
     from alphamepol.estimation.risk import cvar as cvar
     from alphamepol.estimation.risk import value_at_risk as value_at_risk
+    from alphamepol.policies import CategoricalPolicy as CategoricalPolicy
     from alphamepol.policies import GaussianPolicy as GaussianPolicy
+    from alphamepol.policies import Policy as Policy
     from alphamepol.policies import load_policy as load_policy
     from alphamepol.policies import save_policy as save_policy
+    from alphamepol.runs.config import FinetuneConfig as FinetuneConfig
     from alphamepol.runs.config import PretrainConfig as PretrainConfig
     from alphamepol.runs.evaluate import Evaluation as Evaluation
     from alphamepol.runs.evaluate import evaluate as evaluate
+    from alphamepol.runs.export import export as export
+    from alphamepol.runs.finetune import FinetuneRun as FinetuneRun
+    from alphamepol.runs.finetune import finetune as finetune
     from alphamepol.runs.presets import preset as preset
     from alphamepol.runs.pretrain import PretrainRun as PretrainRun
     from alphamepol.runs.pretrain import pretrain as pretrain
+    from alphamepol.tasks import Goal as Goal
+    from alphamepol.tasks import HalfSpace as HalfSpace
+    from alphamepol.tasks import RewardFunction as RewardFunction
+    from alphamepol.tasks import Task as Task
 
 _HOME = {
     "CMP": "environments.cmp",
+    "CategoricalPolicy": "policies",
     "EnvironmentClass": "environments.environment_class",
     "Evaluation": "runs.evaluate",
+    "FinetuneConfig": "runs.config",
+    "FinetuneRun": "runs.finetune",
     "GaussianPolicy": "policies",
+    "Goal": "tasks",
     "Gridworld": "environments.gridworld",
+    "HalfSpace": "tasks",
     "InputError": "errors",
+    "Policy": "policies",
     "PretrainConfig": "runs.config",
     "PretrainRun": "runs.pretrain",
+    "RewardFunction": "tasks",
     "RunError": "errors",
+    "Task": "tasks",
     "cvar": "estimation.risk",
     "evaluate": "runs.evaluate",
+    "export": "runs.export",
+    "finetune": "runs.finetune",
     "importance_weighted_entropy": "estimation.entropy",
     "knn_entropy": "estimation.entropy",
     "knn_kl": "estimation.entropy",

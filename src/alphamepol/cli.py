@@ -86,7 +86,9 @@ class Finetune:
     --member GWN --tasks 5 --iterations 30
     """
 
-    inits: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN|POLICY|random")]
+    inits: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN|POLICY|random …", help_behavior_hint="")
+    ]
     """Where to start from: the folder of a pre-training run, a policy file, or `random` for an untrained policy."""
     member: str
     """The member of the class to act in."""
@@ -182,6 +184,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(f"interrupted; what is done is saved. Continue with: {again}{resume}", INTERRUPTED)
     except KeyboardInterrupt:
         return _fail("interrupted; nothing was changed", INTERRUPTED)
+    except BrokenPipeError:
+        return FAILURE  # nobody reads on
     except OSError as error:
         return _fail(f"{error.filename or 'a file'}: {error.strerror or error}", FAILURE)
     return 0

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,8 +31,10 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
 
 def to_json(content: Any) -> str:
-    """JSON as people read it."""
-    return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    """JSON as people read it: indented, but lists of numbers on one line."""
+    text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
+    # A line break is never inside a JSON string, and neither kind of bracket inside a list of plain numbers.
+    return re.sub(r'\[\n\s*([^][{}"]*?)\s*\]', lambda numbers: f"[{' '.join(numbers[1].split())}]", text) + "\n"
 
 
 def pack(tree: Any, header: dict[str, Any]) -> bytes:

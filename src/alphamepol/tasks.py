@@ -119,7 +119,9 @@ class HasFreeSpace(Protocol):
 
 def random_goals(member: CMP, count: int, *, key: PRNGKeyArray, radius: float = GOAL_RADIUS) -> list[Goal]:
     """Goals uniform over the member's free space; the same key gives the same goals."""
-    places = jax.vmap(lambda key: _free_space(member).draw_place(key=key))(jax.random.split(key, count))
+    if not isinstance(member, HasFreeSpace):
+        raise InputError(f"task: {type(member).__name__} has no goals to draw from; give goals or tasks of your own")
+    places = jax.vmap(lambda key: member.draw_place(key=key))(jax.random.split(key, count))
     return [Goal(place, radius) for place in places]
 
 
@@ -127,11 +129,17 @@ def goal_at(member: CMP, place: Sequence[float], radius: float = GOAL_RADIUS) ->
     """A goal at a place, which must be one that can be reached at all."""
     if not (math.isfinite(radius) and radius > 0):
         raise InputError(f"goal_radius: {radius} was given; it must be above 0 and finite")
-    given = " ".join(f"{value:g}" for value in place)
-    reason = _free_space(member).explain_no_place(place)
+    goal = Goal(place, radius)
+    check_goal(member, goal)
+    return goal
+
+
+def check_goal(member: CMP, goal: Goal) -> None:
+    """Refuse a goal where nothing can ever be, as far as the member can tell."""
+    place = goal.describe()
+    reason = member.explain_no_place(place) if isinstance(member, HasFreeSpace) else None
     if reason is not None:
-        raise InputError(f"goal: {given} was given, {reason}")
-    return Goal(place, radius)
+        raise InputError(f"goal: {' '.join(f'{value:g}' for value in place)} was given, {reason}")
 
 
 def stack_tasks(tasks: Sequence[Task]) -> Task:
@@ -143,9 +151,3 @@ def stack_tasks(tasks: Sequence[Task]) -> Task:
     if len({tuple(jnp.shape(leaf) for leaf in jax.tree.leaves(task)) for task in tasks}) > 1:
         raise InputError("tasks: they differ in the shapes of their fields, which must be equal")
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *tasks)
-
-
-def _free_space(member: CMP) -> HasFreeSpace:
-    if not isinstance(member, HasFreeSpace):
-        raise InputError(f"task: {type(member).__name__} has no goals to draw from; give tasks of your own")
-    return member

@@ -10,7 +10,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import alphamepol  # noqa: F401 (registers the ids)
-from alphamepol.environments.drawing import AGENT, draw_trail
+from alphamepol.environments.drawing import AGENT, GOAL, draw_trail
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.gridworld import Gridworld
 from alphamepol.environments.gymnasium import MemberEnvironment
@@ -237,3 +237,63 @@ def test_a_new_episode_has_a_new_trail():
     trajectory(env, seed=3)
     start, _ = env.reset(seed=3)
     np.testing.assert_array_equal(env.render(), draw_trail(env.unwrapped.member, start[None]))
+
+
+# ---------------------------------------------------------------- with a goal
+
+
+@every_id
+def test_goal_environments_are_sound(env_id):
+    env = gymnasium.make(env_id.replace("-v0", "-Goal-v0"), goal=(-0.9, 0.9), horizon=20)
+    check_env(env.unwrapped)
+
+
+def test_reaching_the_goal_gives_one_and_ends_the_episode():
+    env = gymnasium.make("alphamepol/GWS-Goal-v0", goal=(-0.9, 0.3), horizon=200)
+    aim = np.array([-0.9, 0.3])
+    for seed in range(20):
+        observation, _ = env.reset(seed=seed)
+        for step in range(1, 201):
+            observation, reward, terminated, truncated, info = env.step(
+                np.clip(aim - observation, -0.2, 0.2).astype(np.float32)
+            )
+            reached = np.linalg.norm(observation.astype(float) - aim) <= 0.1 + 1e-6
+            assert (reward, terminated, info["is_success"]) == (float(reached), reached, reached)
+            assert truncated == (step == 200)
+            if terminated:
+                break
+        assert terminated
+
+
+def test_the_goal_task_is_the_one_that_fine_tuning_uses():
+    env = gymnasium.make("alphamepol/MultiGrid-Goal-v0", member="MG4", goal=(0.5, 0.1), radius=0.3).unwrapped
+    assert env.task.describe() == pytest.approx([0.5, 0.1])
+    assert float(env.task.radius) == pytest.approx(0.3)
+    np.testing.assert_array_equal(env.member.walls, CLASSES["multigrid"]()["MG4"].walls)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({}, "goal: none was given"),
+        ({"goal": (0.0, 0.0)}, "goal: 0 0 was given, which is inside a wall"),
+        ({"goal": (2.0, 0.0)}, "outside the square"),
+        ({"goal": (0.5,)}, "has 1 coordinates"),
+        ({"goal": (0.5, 0.5), "radius": 0.0}, "goal_radius: 0.0 was given"),
+    ],
+)
+def test_an_impossible_goal_is_refused(arguments, sentence):
+    with pytest.raises(InputError, match=sentence):
+        gymnasium.make("alphamepol/GWN-Goal-v0", **arguments)
+
+
+def test_the_goal_is_drawn():
+    env = gymnasium.make("alphamepol/GWN-Goal-v0", goal=(0.5, 0.5), render_mode="rgb_array")
+    env.reset(seed=0)
+    picture = env.render()
+    assert tuple(picture[100, 300]) == GOAL
+    plain = gymnasium.make("alphamepol/GWN-v0", render_mode="rgb_array")
+    plain.reset(seed=0)
+    different = np.any(picture != plain.render(), axis=-1)
+    rows, columns = np.nonzero(different)
+    assert (rows.min(), rows.max(), columns.min(), columns.max()) == pytest.approx((80, 120, 280, 320), abs=1)

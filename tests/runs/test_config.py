@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
-from alphamepol import InputError, PretrainConfig, preset
+from alphamepol import FinetuneConfig, InputError, PretrainConfig, preset
 from alphamepol.environments.registry import CLASSES
+from alphamepol.runs.config import config_from_dict, config_to_dict
 from alphamepol.runs.presets import CLASSES_WITH_SETTINGS
 
 
@@ -70,5 +71,7 @@ def test_every_class_has_presets_that_pass_the_checks() -> None:
 
 def test_settings_survive_json() -> None:
     config = PretrainConfig(initial_mean=(0.1, 0.2), probabilities=(0.5, 0.5))
-    assert PretrainConfig.from_dict(config.to_dict()) == config
-    assert PretrainConfig.from_dict(PretrainConfig().to_dict()) == PretrainConfig()
+    assert config_from_dict(PretrainConfig, config_to_dict(config)) == config
+    assert config_from_dict(PretrainConfig, config_to_dict(PretrainConfig())) == PretrainConfig()
+    tuned = FinetuneConfig(goals=(0.1, 0.2), critic_hidden=())
+    assert config_from_dict(FinetuneConfig, config_to_dict(tuned)) == tuned

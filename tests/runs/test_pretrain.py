@@ -13,6 +13,7 @@ import pytest
 
 from alphamepol import EnvironmentClass, Gridworld, InputError, RunError, evaluate, load_policy, pretrain
 from alphamepol.runs import pretrain as pretrain_module
+from alphamepol.runs.config import config_from_dict
 from alphamepol.runs.metrics import read_metrics
 
 
@@ -111,7 +112,7 @@ def test_tensorboard_shows_the_same_numbers_and_heat_maps(run) -> None:
 def test_config_says_how_to_run_it_again(run, two_seeds) -> None:
     config = json.loads((run.folder / "config.json").read_text())
     assert config["class"] == "gridworld-slope"
-    assert type(two_seeds).from_dict(config["config"]) == two_seeds
+    assert config_from_dict(type(two_seeds), config["config"]) == two_seeds
     assert config["versions"]["jax"] == jax.__version__
 
 

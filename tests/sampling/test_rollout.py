@@ -8,8 +8,9 @@ import pytest
 from jaxtyping import Array
 
 from alphamepol import CMP, EnvironmentClass, GaussianPolicy, make
-from alphamepol.sampling.compiled import collect
-from alphamepol.sampling.rollout import rollout
+from alphamepol.sampling.compiled import collect, collect_episodes
+from alphamepol.sampling.rollout import rollout, rollout_episodes
+from alphamepol.tasks import Goal, RewardFunction, stack_tasks
 
 
 class Countdown(CMP):
@@ -89,3 +90,42 @@ def test_same_key_same_bits_other_key_other_bits(policy: GaussianPolicy) -> None
     )
     np.testing.assert_array_equal(first.particles, again.particles)
     assert not np.array_equal(first.particles, other.particles)
+
+
+def test_an_ended_episode_is_replaced_so_that_every_step_counts(policy: GaussianPolicy) -> None:
+    """Episodes of 7 steps in 20: two ends, then one that is cut and would go on from the last observation."""
+    nothing = RewardFunction(lambda *_: 0.0)
+    steps, last = rollout_episodes(policy, Countdown(jnp.array(7)), 20, nothing, key=jax.random.key(1))
+    assert steps.valid.all()
+    assert np.flatnonzero(steps.ended).tolist() == [6, 13]
+    starts = np.flatnonzero(np.all(steps.observations == 0, axis=1)).tolist()
+    assert starts == [0, 7, 14]
+    within = ~np.asarray(steps.ended)[:-1]
+    np.testing.assert_array_equal(steps.particles[:-1][within], steps.observations[1:][within])
+    np.testing.assert_array_equal(last, steps.particles[-1])
+
+
+def test_a_task_rewards_and_ends_beside_the_member(policy: GaussianPolicy) -> None:
+    task = RewardFunction(lambda state, action, reached: reached[1] + 0.5, end=lambda reached: reached[1] == 3)
+    steps, _ = rollout_episodes(policy, Countdown(jnp.array(100)), 8, task, key=jax.random.key(1))
+    np.testing.assert_allclose(steps.rewards, [1.5, 2.5, 3.5, 1.5, 2.5, 3.5, 1.5, 2.5])
+    assert np.flatnonzero(steps.ended).tolist() == [2, 5]
+    alone = rollout(policy, Countdown(jnp.array(100)), 8, task, key=jax.random.key(1))
+    np.testing.assert_allclose(alone.rewards, [1.5, 2.5, 3.5, 0, 0, 0, 0, 0])
+    assert alone.valid.tolist() == [True] * 3 + [False] * 5
+
+
+def test_collected_episodes_are_those_of_each_task(policy: GaussianPolicy) -> None:
+    member = make("gridworld-slope")["GWS"]
+    tasks = stack_tasks([Goal((-0.7, 0.7), 0.4), Goal((0.9, -0.9), 0.01)])
+    policies = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), policy)
+    keys = jax.random.split(jax.random.key(4), 2)
+    found = collect_episodes(policies, member, tasks, trajectories=5, horizon=30, keys=keys)
+    assert found.observations.shape == (2, 5, 30, 2)
+    assert found.ended[0].any()
+    assert not found.ended[1].any()
+    np.testing.assert_array_equal(found.rewards, found.ended.astype(float))
+    one = jax.tree.map(lambda leaf: leaf[0], tasks)
+    alone, last = rollout_episodes(policy, member, 30, one, key=jax.random.split(keys[0], 5)[3])
+    np.testing.assert_allclose(found.observations[0, 3], alone.observations, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.last_observations[0, 3], last, rtol=1e-5, atol=1e-6)

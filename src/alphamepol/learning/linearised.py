@@ -20,9 +20,9 @@ Layers = tuple[eqx.nn.Linear, ...]
 class Piece(eqx.Module):
     """What is kept of some of the inputs; columns are inputs, because a weight times a column is quickest on a CPU."""
 
-    values: tuple[Float[Array, "*pieces width rows"], ...]
+    values: tuple[Float[Array, "*pieces _ rows"], ...]
     """The input, then each hidden layer's values."""
-    sensitivities: tuple[Float[Array, "*pieces outputs width rows"], ...]
+    sensitivities: tuple[Float[Array, "*pieces outputs _ rows"], ...]
     """Derivatives of the outputs by the sums of each hidden layer but the last."""
 
 
@@ -67,7 +67,7 @@ def _prepare(layers: Layers, inputs: Float[Array, "inputs rows"]) -> tuple[Float
         values.append(jax.nn.relu(_times(layer, values[-1])))
     outputs = _times(last, values[-1])
     sensitivity = last.weight[:, :, None] * (values[-1] > 0)
-    sensitivities: list[Float[Array, "outputs width rows"]] = []
+    sensitivities: list[Float[Array, "outputs _ rows"]] = []
     for layer, below in zip(hidden[:0:-1], values[-2:0:-1], strict=True):
         sensitivity = jnp.stack([layer.weight.T @ of_output for of_output in sensitivity]) * (below > 0)
         sensitivities.insert(0, sensitivity)
@@ -86,7 +86,7 @@ def _push(layers: Layers, piece: Piece, tangent: Layers) -> Float[Array, "output
 
 
 def _pull(layers: Layers, piece: Piece, cotangent: Float[Array, "outputs rows"]) -> Layers:
-    by_sums: list[Float[Array, "width rows"]] = []
+    by_sums: list[Float[Array, "_ rows"]] = []
     for sensitivity in piece.sensitivities:
         weighted = [u * of_output for u, of_output in zip(cotangent, sensitivity, strict=True)]
         by_sums.append(reduce(jnp.add, weighted))

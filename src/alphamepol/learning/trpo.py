@@ -99,8 +99,10 @@ def generalised_advantages(
 
 
 def normalise(advantages: Float[Array, " rows"]) -> Float[Array, " rows"]:
-    """Mean 0 and deviation 1; all zero if they are all the same."""
-    return (advantages - jnp.mean(advantages)) / (jnp.std(advantages) + 1e-8)
+    """Mean 0 and deviation 1; all zero if they are the same up to rounding."""
+    deviation = jnp.std(advantages)
+    differ = deviation > 1e-6 * jnp.max(jnp.abs(advantages))
+    return jnp.where(differ, (advantages - jnp.mean(advantages)) / jnp.where(differ, deviation, 1.0), 0.0)
 
 
 def natural_step(

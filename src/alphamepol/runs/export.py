@@ -1,7 +1,6 @@
 """`alphamepol export`: a policy for other libraries."""
 
 from pathlib import Path
-from typing import Literal
 
 from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
@@ -11,12 +10,11 @@ from alphamepol.runs.checks import check_policy_fits
 from alphamepol.runs.sources import Source, read_source
 from alphamepol.sb3 import to_sb3_zip
 
-Format = Literal["sb3", "safetensors"]
 SUFFIXES = {"sb3": ".zip", "safetensors": ".safetensors"}
 
 
 def export(
-    run: str | Path, out: str | Path, to: Format, *, seed: int | None = None, class_name: str | None = None
+    run: str | Path, out: str | Path, to: str, *, seed: int | None = None, class_name: str | None = None
 ) -> None:
     """Write a policy of a run, or of a policy file, in another library's format.
 

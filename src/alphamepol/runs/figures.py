@@ -141,6 +141,8 @@ def returns(
     """
     planar = all(isinstance(task, list) and len(task) == 2 for task in tasks)
     maps = list(returns) if planar else []
+    final = np.concatenate([values[:, -1] for values in returns.values()])
+    norm = Normalize(min(0.0, final.min()), max(1.0, final.max()))
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(4.2 + 2.2 * len(maps), 3.0), layout="constrained")
         grid = figure.add_gridspec(1, 1 + len(maps), width_ratios=[1.6] + [1.0] * len(maps))
@@ -148,9 +150,9 @@ def returns(
         rows = _draw_returns(axes, returns)
         for column, name in enumerate(maps, start=1):
             map_axes = figure.add_subplot(grid[column])
-            _draw_goals(map_axes, np.array(tasks), returns[name][:, -1], member, name)
+            _draw_goals(map_axes, np.array(tasks), returns[name][:, -1], norm, member, name)
         if maps:
-            colours = ScalarMappable(Normalize(0, 1), "viridis")
+            colours = ScalarMappable(norm, "viridis")
             figure.colorbar(colours, ax=figure.axes[1:], label="final return", shrink=0.75, aspect=30)
         _save(figure, folder / "returns.png")
     _write_csv(folder / "returns.csv", ("init", "iteration", "mean", "low", "high", "tasks"), rows)
@@ -179,12 +181,15 @@ def _draw_returns(axes: Axes, returns: Mapping[str, Float[np.ndarray, "tasks ite
 
 
 def _draw_goals(
-    axes: Axes, places: Float[np.ndarray, "tasks 2"], values: Float[np.ndarray, " tasks"], member: CMP, title: str
+    axes: Axes,
+    places: Float[np.ndarray, "tasks 2"],
+    values: Float[np.ndarray, " tasks"],
+    norm: Normalize,
+    member: CMP,
+    title: str,
 ) -> None:
     _draw_walls(axes, member)
-    axes.scatter(
-        *places.T, c=values, cmap="viridis", vmin=0, vmax=1, s=22, edgecolors="black", linewidths=0.4, zorder=3
-    )
+    axes.scatter(*places.T, c=values, cmap="viridis", norm=norm, s=22, edgecolors="black", linewidths=0.4, zorder=3)
     space = member.observation_space
     if isinstance(space, gymnasium.spaces.Box) and space.shape == (2,) and space.is_bounded():
         (west, south), (east, north) = space.low.tolist(), space.high.tolist()

@@ -31,7 +31,7 @@ from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch
 from alphamepol.runs.tables import finetune_table, show_iteration
 from alphamepol.seeds import goal_key
 from alphamepol.statistics import bootstrap_interval
-from alphamepol.tasks import Task, goal_at, random_goals, stack_tasks
+from alphamepol.tasks import Goal, Task, check_goal, random_goals, stack_tasks
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,12 @@ def plan_finetuning(
         for policy in source.policies.values():
             check_policy_fits(policy, environment_class, f"policy {source.name}")
     where = environment_class[member]
-    return Plan(environment_class, member, list(tasks) if tasks else _tasks_of(where, config), config)
+    tasks = _tasks_of(where, config) if tasks is None else list(tasks)
+    for task in tasks:
+        if isinstance(task, Goal):
+            check_goal(where, task)
+    stack_tasks(tasks)
+    return Plan(environment_class, member, tasks, config)
 
 
 def finetune_source(source: Source, plan: Plan, folder: RunFolder, *, resume: bool, quiet: bool) -> FinetuneRun:
@@ -201,7 +206,7 @@ def iteration_lines(
             "iteration": iteration,
             "task": row // config.seeds,
             "seed": config.seed + row % config.seeds,
-            "return": float(report.mean_return[row]),
+            "return": round(float(report.mean_return[row]), 6),
             "kl": float(report.kl[row]),
             "improvement": float(report.improvement[row]),
             "step": float(report.step[row]),
@@ -249,7 +254,7 @@ def _tasks_of(member: CMP, config: FinetuneConfig) -> list[Task]:
         given = " ".join(f"{value:g}" for value in config.goals)
         raise InputError(f"goals: {given} was given, {len(config.goals)} numbers; each goal needs {size}")
     places = np.reshape(config.goals, (-1, size)).tolist()
-    return [goal_at(member, place, config.goal_radius) for place in places]
+    return [Goal(place, config.goal_radius) for place in places]
 
 
 def _own_class(sources: Sequence[Source]) -> str:

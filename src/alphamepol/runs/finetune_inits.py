@@ -26,6 +26,8 @@ def finetune_inits(
     resume: bool,
 ) -> Path:
     """Fine-tune from each; returns the folder, which holds a run, or one run per initial policy and the comparison."""
+    if not inits:
+        raise InputError("init: none was given; name the folder of a run, a policy file, or random")
     sources = [read_source(init) for init in inits]
     plan = plan_finetuning(sources, member, config, class_name, None)
     names = short_names(sources)

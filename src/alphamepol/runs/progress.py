@@ -78,7 +78,7 @@ class RunProgress:
         self._console.print(table)
 
 
-def _duration(seconds: float) -> str:
+def _duration(seconds: float | int) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

@@ -72,5 +72,5 @@ def wait(tree: Any) -> Any:
         pause = 1e-4
         while not leaf.is_ready():
             time.sleep(pause)
-            pause = min(1.1 * pause, 0.01)
+            pause = min(1.1 * pause, 0.002)
     return jax.block_until_ready(tree)
