@@ -1,24 +1,41 @@
-"""The README's Python examples run as they stand."""
+"""The Python examples of the README and of the docs run as they stand."""
 
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-README = Path(__file__).parents[1] / "README.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+ROOT = Path(__file__).parents[1]
+
+
+def examples_of(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+README, FINETUNING = examples_of("README.md"), examples_of("docs/finetuning.md")
 
 
 def test_there_are_examples_to_run() -> None:
-    assert len(EXAMPLES) == 2
+    assert (len(README), len(FINETUNING)) == (2, 4)
 
 
-@pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_example(number: int, tiny, tmp_path, monkeypatch, capsys) -> None:
+@pytest.mark.parametrize("number", range(len(README)))
+def test_example_of_the_readme(number: int, tiny, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     # The same example with settings that take seconds.
     monkeypatch.setattr("alphamepol.runs.presets.preset", lambda *_: tiny)
-    exec(compile(EXAMPLES[number], str(README), "exec"), {})
-    if "pretrain" in EXAMPLES[number]:
+    exec(compile(README[number], "README.md", "exec"), {})
+    if "pretrain" in README[number]:
         assert "'calm'" in capsys.readouterr().out
         assert (tmp_path / "runs/rooms/summary.json").exists()
+
+
+@pytest.mark.parametrize("number", range(len(FINETUNING)))
+def test_example_of_the_page_on_fine_tuning(number: int, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").symlink_to(ROOT / "results")
+    names: dict = {}
+    exec(compile(FINETUNING[number], "finetuning.md", "exec"), names)
+    if "policy" in names:
+        assert names["policy"].mean(np.array([0.3, -0.4])).shape == (2,)

@@ -176,6 +176,7 @@ def _draw_returns(axes: Axes, returns: Mapping[str, Float[np.ndarray, "tasks ite
         axes.fill_between(iterations, low, high, color=colour, alpha=0.2, linewidth=0)
         rows += [(name, *row, len(values)) for row in zip(iterations.tolist(), mean, low, high, strict=True)]
     axes.set(xlabel="iteration", ylabel="return, mean over tasks")
+    axes.set_ylim(bottom=min(0.0, axes.dataLim.ymin))
     axes.legend(loc="best")
     return rows
 
