@@ -13,7 +13,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-import jax
+import equinox as eqx
 import jax.numpy as jnp
 
 from alphamepol import FinetuneConfig, Goal, make
@@ -77,11 +77,12 @@ def main() -> None:
 
 def ours(config: FinetuneConfig, tasks: int, stopwatch: Stopwatch) -> Callable[[], None]:
     """Iterations from a fresh policy."""
-    member = make("gridworld-slope")["GWS"]
+    environment_class = make("gridworld-slope")
+    member = environment_class["GWS"]
     stacked = stack_tasks([Goal(GOAL)] * tasks)
-    state = start_finetuning([], member, tasks, config)
+    state = start_finetuning([], environment_class, tasks, config)
     # A policy that has met no reward yet is spared the step; here every iteration is to have one.
-    state = jax.tree.map(lambda leaf: jnp.ones_like(leaf) if leaf.dtype == bool else leaf, state)
+    state = eqx.tree_at(lambda state: state.learners.rewarded, state, jnp.ones(tasks, bool))
     number = 0
 
     def iterate() -> None:

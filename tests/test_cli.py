@@ -241,10 +241,34 @@ def test_finetune_several_side_by_side(elsewhere, capsys) -> None:
 
     assert main(command) == 2
     assert "is not empty" in capsys.readouterr().err
-    (folder / "summary.json").unlink()
-    (folder / "random/summary.json").unlink()
-    assert main([*command, "--resume"]) == 0
-    assert json.loads((folder / "summary.json").read_text())["returns"] == summary["returns"]
+
+
+@pytest.mark.parametrize("stop_at", [(0, 2), (1, 0), (1, 2)])
+def test_an_interrupted_comparison_goes_on(stop_at, elsewhere, monkeypatch, capsys) -> None:
+    """In the first of two initial policies, between them, or in the second."""
+    command = ["finetune", "random", "random", "--member", "GWN", *FINETUNE_TINY, "--folder"]
+    assert main([*command, "whole"]) == 0
+    from alphamepol.runs import finetune as module
+
+    run_iteration = module.run_iteration
+    begun = []
+
+    def stopping(state, iteration, *rest):
+        begun.extend([1] if iteration == 0 else [])
+        if (len(begun) - 1, iteration) == stop_at:
+            raise KeyboardInterrupt
+        return run_iteration(state, iteration, *rest)
+
+    monkeypatch.setattr(module, "run_iteration", stopping)
+    capsys.readouterr()
+    assert main([*command, "cut"]) == INTERRUPTED
+    assert "what is done is saved. Continue with: alphamepol finetune random random" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.chdir(elsewhere)
+    assert main([*command, "cut", "--resume"]) == 0
+    whole, cut = (json.loads(Path(folder, "summary.json").read_text()) for folder in ("whole", "cut"))
+    assert whole["returns"] == cut["returns"]
+    assert whole["label"] == {"0-random": "Random", "1-random": "Random"}
 
 
 def test_finetune_one_takes_the_class_of_its_run(elsewhere, capsys) -> None:

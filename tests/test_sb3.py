@@ -14,7 +14,16 @@ import torch
 from sb3_contrib import TRPO
 from stable_baselines3 import PPO
 
-from alphamepol import CategoricalPolicy, GaussianPolicy, InputError, export, load_policy, save_policy
+from alphamepol import (
+    CategoricalPolicy,
+    EnvironmentClass,
+    GaussianPolicy,
+    Gridworld,
+    InputError,
+    export,
+    load_policy,
+    save_policy,
+)
 from alphamepol.sb3 import to_sb3_zip
 
 RUN = Path(__file__).parents[1] / "results/gridworld-slope/alpha-0.2"
@@ -175,8 +184,9 @@ def test_reading_a_zip_runs_nothing_in_it(exported, tmp_path) -> None:
     with zipfile.ZipFile(in_weights, "w") as file:
         for name, content in (parts | {"policy.pth": buffer.getvalue()}).items():
             file.writestr(name, content)
-    with pytest.raises(InputError, match="cannot be read as a policy"):
+    with pytest.raises(InputError, match="its weights are not plain tensors") as error:
         load_policy(in_weights)
+    assert "\n" not in str(error.value)
     assert not trace.exists()
 
 
@@ -191,6 +201,14 @@ def test_zips_that_hold_no_policy_of_ours_are_refused(tmp_path) -> None:
     refused("cannot be read as a policy", "other.zip")
     PPO("MlpPolicy", "CartPole-v1", device="cpu").save(tmp_path / "model.zip")
     refused("its activation is Tanh, only ReLU is possible")
+    PPO("MlpPolicy", "CartPole-v1", policy_kwargs={"activation_fn": torch.nn.ReLU6}, device="cpu").save(
+        tmp_path / "model.zip"
+    )
+    refused("ReLU6'>, only ReLU is possible")
+    several = gymnasium.spaces.MultiDiscrete([3, 3])
+    policy = CategoricalPolicy(2, 6, (4,), key=jax.random.key(0))
+    (tmp_path / "model.zip").write_bytes(to_sb3_zip(policy, BOX, several))
+    refused("MultiDiscrete'>, only Box and Discrete are possible")
     relu = {"activation_fn": torch.nn.ReLU}
     PPO("MlpPolicy", "Pendulum-v1", use_sde=True, policy_kwargs=relu, device="cpu").save(tmp_path / "model.zip")
     refused("its σ depends on the state")
@@ -215,13 +233,21 @@ def test_bad_exports_get_a_sentence(arguments, sentence, tmp_path, monkeypatch) 
     assert not any(tmp_path.iterdir())
 
 
+def test_a_class_of_ones_own_can_be_exported(tmp_path) -> None:
+    mine = EnvironmentClass({"open": Gridworld("..\n..")}, name="mine")
+    policy = GaussianPolicy(2, 2, (4,), key=jax.random.key(0))
+    save_policy(policy, tmp_path / "policy.safetensors")
+    export(tmp_path / "policy.safetensors", tmp_path / "policy.zip", "sb3", environment_class=mine)
+    assert TRPO.load(tmp_path / "policy.zip", device="cpu").action_space == SMALL_ACTION
+
+
 def test_seed_and_class_choose_what_is_exported(tmp_path) -> None:
     with pytest.raises(InputError, match="seed: 3 was given"):
         export(RUN, tmp_path / "policy.zip", "sb3", seed=3)
     alien = tmp_path / "alien.safetensors"
     save_policy(GaussianPolicy(5, 2, (4,), key=jax.random.key(0)), alien)
     with pytest.raises(InputError, match="it maps 5 observation numbers"):
-        export(alien, tmp_path / "policy.zip", "sb3", class_name="gridworld-slope")
-    export(RUN / "policy/seed-0.safetensors", tmp_path / "policy.zip", "sb3", class_name="multigrid")
+        export(alien, tmp_path / "policy.zip", "sb3", environment_class="gridworld-slope")
+    export(RUN / "policy/seed-0.safetensors", tmp_path / "policy.zip", "sb3", environment_class="multigrid")
     assert TRPO.load(tmp_path / "policy.zip", device="cpu").observation_space == BOX
     assert TRPO.load(tmp_path / "policy.zip", device="cpu").action_space == SMALL_ACTION

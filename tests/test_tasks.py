@@ -85,6 +85,8 @@ def test_impossible_goals_are_refused(member, place, sentence) -> None:
 def test_tasks_of_different_kinds_are_refused() -> None:
     with pytest.raises(InputError, match="differ in kind"):
         stack_tasks([Goal((0.0, 0.0)), HalfSpace((1.0, 0.0), 0.5)])
+    with pytest.raises(InputError, match="such as their functions"):
+        stack_tasks([RewardFunction(lambda *_: 0.0), RewardFunction(lambda *_: 1.0)])
     with pytest.raises(InputError, match="differ in the shapes"):
         stack_tasks([Goal((0.0, 0.0)), Goal((0.0, 0.0, 0.0))])
     with pytest.raises(InputError, match="none was given"):

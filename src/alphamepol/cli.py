@@ -137,7 +137,7 @@ class Export:
     def run(self) -> None:
         from alphamepol.runs.export import export
 
-        export(self.run_folder, self.out, self.to, seed=self.seed, class_name=self.environment_class)
+        export(self.run_folder, self.out, self.to, seed=self.seed, environment_class=self.environment_class)
         say(f"Written: {self.out}")
 
 

@@ -1,9 +1,14 @@
-"""How a function of one thing is mapped over many: seeds, mini-batches."""
+"""How a function of one thing is mapped over many: seeds, mini-batches, rows."""
 
 from collections.abc import Callable
 from typing import Any
 
 import jax
+
+
+def rows_per_product() -> int:
+    """Rows that a network is fed at once: on a CPU what stays in its cache, on an accelerator what fills it."""
+    return 1600 if jax.default_backend() == "cpu" else 100_000
 
 
 def map_leading_axis(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import gymnasium
@@ -119,23 +119,31 @@ class CategoricalPolicy(Policy):
         return {"kind": "categorical"} | _sizes(self.layers)
 
 
-def fresh_policy(
-    observation_space: gymnasium.Space,
-    action_space: gymnasium.Space,
-    hidden: Sequence[int],
-    initial_log_std: float,
-    *,
-    key: PRNGKeyArray,
-) -> Policy:
-    """An untrained policy for these spaces: Gaussian for vectors, categorical for a finite choice of actions."""
-    if not isinstance(observation_space, gymnasium.spaces.Box) or len(observation_space.shape) != 1:
-        raise InputError(f"observation_space: {observation_space} is not possible, only vectors (Box)")
-    (inputs,) = observation_space.shape
-    if isinstance(action_space, gymnasium.spaces.Discrete) and action_space.start == 0:
-        return CategoricalPolicy(inputs, int(action_space.n), hidden, key=key)
-    if isinstance(action_space, gymnasium.spaces.Box) and len(action_space.shape) == 1:
-        return GaussianPolicy(inputs, action_space.shape[0], hidden, initial_log_std, key=key)
-    raise InputError(f"action_space: {action_space} is not possible, only vectors (Box) and Discrete from 0 on")
+class PolicyShape(NamedTuple):
+    """What the spaces of a class ask of a policy."""
+
+    kind: str
+    observation_size: int
+    action_size: int
+
+    @classmethod
+    def of_spaces(cls, observation_space: gymnasium.Space, action_space: gymnasium.Space) -> "PolicyShape":
+        """Gaussian for vectors of actions, categorical for a finite choice."""
+        if not isinstance(observation_space, gymnasium.spaces.Box) or len(observation_space.shape) != 1:
+            raise InputError(f"observation_space: {observation_space} is not possible, only vectors (Box)")
+        (inputs,) = observation_space.shape
+        if isinstance(action_space, gymnasium.spaces.Discrete) and action_space.start == 0:
+            return cls("categorical", inputs, int(action_space.n))
+        if isinstance(action_space, gymnasium.spaces.Box) and len(action_space.shape) == 1:
+            return cls("gaussian", inputs, action_space.shape[0])
+        raise InputError(f"action_space: {action_space} is not possible, only vectors (Box) and Discrete from 0 on")
+
+
+def fresh_policy(shape: PolicyShape, hidden: Sequence[int], initial_log_std: float, *, key: PRNGKeyArray) -> Policy:
+    """An untrained policy."""
+    if shape.kind == "categorical":
+        return CategoricalPolicy(shape.observation_size, shape.action_size, hidden, key=key)
+    return GaussianPolicy(shape.observation_size, shape.action_size, hidden, initial_log_std, key=key)
 
 
 def feed_forward(layers: Sequence[eqx.nn.Linear], inputs: Float[Array, " inputs"]) -> Float[Array, " outputs"]:

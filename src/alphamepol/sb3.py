@@ -61,12 +61,17 @@ def read_sb3_zip(path: Path) -> Policy:
         with zipfile.ZipFile(path) as file:
             settings = json.loads(file.read("data"))
             state = torch.load(io.BytesIO(file.read("policy.pth")), map_location="cpu", weights_only=True)
-    except (zipfile.BadZipFile, pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise ValueError(f"not a whole zip of Stable-Baselines3, or one with more than weights: {error}") from error
+    except pickle.UnpicklingError as error:
+        raise ValueError("its weights are not plain tensors, and nothing else is opened") from error
+    except (zipfile.BadZipFile, RuntimeError, EOFError) as error:
+        raise ValueError("it is no whole zip of Stable-Baselines3") from error
     # What is not JSON is described beside its pickle, which stays closed.
     activation = str(settings.get("policy_kwargs", {}).get("activation_fn", "Tanh"))
-    if "ReLU" not in activation:
+    if not activation.endswith(".ReLU'>"):
         raise ValueError(f"its activation is {activation}, only ReLU is possible")
+    actions = str(settings["action_space"][":type:"])
+    if not actions.endswith((".Box'>", ".Discrete'>")):
+        raise ValueError(f"its actions are {actions}, only Box and Discrete are possible")
     return _from_state_dict({name: np.asarray(tensor) for name, tensor in state.items()})
 
 

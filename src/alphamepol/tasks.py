@@ -1,8 +1,8 @@
 """Tasks: a reward and an end condition over a CMP, which has neither."""
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -94,10 +94,10 @@ class RewardFunction(Task):
 
     def reward(
         self, member: CMP, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
-    ) -> Float[Array, ""]:
+    ) -> Float[Array, "..."]:
         return jnp.asarray(self.function(state, action, reached), float)
 
-    def ended(self, member: CMP, reached: PyTree[Array]) -> Bool[Array, ""]:
+    def ended(self, member: CMP, reached: PyTree[Array]) -> Bool[Array, "..."]:
         return jnp.array(False) if self.end is None else jnp.asarray(self.end(reached), bool)
 
     def describe(self) -> str:
@@ -127,27 +127,53 @@ def random_goals(member: CMP, count: int, *, key: PRNGKeyArray, radius: float = 
 
 def goal_at(member: CMP, place: Sequence[float], radius: float = GOAL_RADIUS) -> Goal:
     """A goal at a place, which must be one that can be reached at all."""
-    if not (math.isfinite(radius) and radius > 0):
-        raise InputError(f"goal_radius: {radius} was given; it must be above 0 and finite")
     goal = Goal(place, radius)
-    check_goal(member, goal)
+    check_task(goal, member)
     return goal
 
 
-def check_goal(member: CMP, goal: Goal) -> None:
-    """Refuse a goal where nothing can ever be, as far as the member can tell."""
-    place = goal.describe()
-    reason = member.explain_no_place(place) if isinstance(member, HasFreeSpace) else None
-    if reason is not None:
-        raise InputError(f"goal: {' '.join(f'{value:g}' for value in place)} was given, {reason}")
+def check_task(task: Task, member: CMP) -> None:
+    """Refuse a task that makes no sense in a member: numbers that do not fit, or a goal where nothing can ever be."""
+    if isinstance(task, Goal):
+        given = " ".join(f"{value:g}" for value in task.describe())
+        reason = member.explain_no_place(task.describe()) if isinstance(member, HasFreeSpace) else None
+        if reason is not None:
+            raise InputError(f"goal: {given} was given, {reason}")
+        if not (jnp.isfinite(task.radius) and task.radius > 0):
+            raise InputError(f"radius: {float(task.radius):g} was given; it must be above 0 and finite")
+    size = feature_size(member)
+    for field in ("place", "normal"):
+        if hasattr(task, field) and getattr(task, field).shape != (size,):
+            raise InputError(f"{field}: {getattr(task, field).tolist()} was given; {size} numbers are needed")
+    for name, shape in jax.eval_shape(partial(_try_out, task, member), jax.random.key(0)).items():
+        if shape.shape != ():
+            raise InputError(f"task: its {name} has the shape {shape.shape}; it must be one number")
+
+
+def feature_size(member: CMP) -> int:
+    """How many numbers a particle of the member has."""
+    return jax.eval_shape(lambda key: member.features(member.reset(key=key)), jax.random.key(0)).size
+
+
+def _try_out(task: Task, member: CMP, key: PRNGKeyArray) -> dict[str, Array]:
+    state = member.reset(key=key)
+    space = member.action_space
+    action = jnp.zeros(space.shape or (), jax.dtypes.canonicalize_dtype(space.dtype))
+    reached = member.step(state, action, key=key)
+    return {"reward": task.reward(member, state, action, reached), "end": task.ended(member, reached)}
 
 
 def stack_tasks(tasks: Sequence[Task]) -> Task:
     """Tasks of one kind as one task whose array fields have a leading axis."""
     if not tasks:
         raise InputError("tasks: none was given; at least one is needed")
-    if len({jax.tree.structure(task) for task in tasks}) > 1:
+    if len({type(task) for task in tasks}) > 1:
         raise InputError("tasks: they differ in kind; the tasks of one call must be of one type")
+    if len({jax.tree.structure(task) for task in tasks}) > 1:
+        raise InputError(
+            "tasks: they differ in what is no array, such as their functions; write a Task of your own whose array "
+            "fields are what differs"
+        )
     if len({tuple(jnp.shape(leaf) for leaf in jax.tree.leaves(task)) for task in tasks}) > 1:
         raise InputError("tasks: they differ in the shapes of their fields, which must be equal")
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *tasks)

@@ -279,7 +279,7 @@ def test_the_goal_task_is_the_one_that_fine_tuning_uses():
         ({"goal": (0.0, 0.0)}, "goal: 0 0 was given, which is inside a wall"),
         ({"goal": (2.0, 0.0)}, "outside the square"),
         ({"goal": (0.5,)}, "has 1 coordinates"),
-        ({"goal": (0.5, 0.5), "radius": 0.0}, "goal_radius: 0.0 was given"),
+        ({"goal": (0.5, 0.5), "radius": 0.0}, "radius: 0 was given"),
     ],
 )
 def test_an_impossible_goal_is_refused(arguments, sentence):

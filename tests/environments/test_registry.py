@@ -43,5 +43,7 @@ def test_an_unknown_name_is_refused_with_the_nearest():
 
 
 def test_an_unknown_name_like_no_other_is_refused_with_all_names():
-    with pytest.raises(InputError, match=r"only gridworld-slope, multigrid, gridworld-counterexample$"):
+    with pytest.raises(
+        InputError, match=r"only gridworld-slope, multigrid, gridworld-counterexample; in Python, give a class"
+    ):
         make("zzz")

@@ -251,7 +251,7 @@ def test_score_sum_does_not_depend_on_how_trajectories_are_cut_into_pieces(monke
     coefficients = jnp.asarray(np.random.default_rng(0).standard_normal((MINIBATCHES, BATCH, TIME)))
     results = []
     for piece in (1, 5, 100):  # 12 trajectories: 5 does not divide them
-        monkeypatch.setattr("alphamepol.learning.log_probabilities._piece", lambda time, piece=piece: piece)
+        monkeypatch.setattr("alphamepol.learning.log_probabilities.rows_per_product", lambda piece=piece: piece * TIME)
         gradient = score_sum(policy, trajectories.observations, trajectories.actions, coefficients)
         results.append(ravel_pytree(gradient)[0])
     np.testing.assert_allclose(results[0], results[1], rtol=1e-10)

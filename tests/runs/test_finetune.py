@@ -25,10 +25,12 @@ from alphamepol import (
     finetune,
     load_policy,
     make,
+    pretrain,
     save_policy,
 )
 from alphamepol.runs import finetune as finetune_module
 from alphamepol.runs.metrics import read_metrics
+from alphamepol.runs.sources import Source
 
 TINY = FinetuneConfig(
     tasks=3,
@@ -157,9 +159,8 @@ def test_a_task_does_not_depend_on_the_company_it_runs_in(run, tmp_path) -> None
 def test_policies_are_dealt_out_and_a_task_without_reward_keeps_its_policy(tmp_path) -> None:
     """Three tasks, two seeds, two policies: they take turns; and without reward each comes out as it went in."""
     policies = [GaussianPolicy(2, 2, (4,), key=jax.random.key(i)) for i in range(2)]
-    member = make("gridworld-slope")["GWS"]
     config = dataclasses.replace(TINY, seeds=2)
-    state = finetune_module.start_finetuning(policies, member, 3, config)
+    state = finetune_module.start_finetuning(policies, make("gridworld-slope"), 3, config)
     for row in range(6):
         dealt = jax.tree.map(lambda leaf, row=row: leaf[row], state.learners.policy)
         assert all(map(np.array_equal, jax.tree.leaves(dealt), jax.tree.leaves(policies[row % 2])))
@@ -257,6 +258,13 @@ def test_a_reward_that_is_not_a_number_stops_the_run(tmp_path) -> None:
         ({"init": GaussianPolicy(3, 2, (4,), key=jax.random.key(0))}, "it maps 3 observation numbers to 2 action"),
         ({"tasks": [Goal((0.0, 0.0))]}, "goal: 0 0 was given, which is inside a wall"),
         ({"tasks": []}, "tasks: none was given"),
+        ({"tasks": [Goal((0.5, 0.5), radius=-1.0)]}, "radius: -1 was given; it must be above 0"),
+        ({"tasks": [Goal((0.5, 0.5))], "goals": (0.5, 0.5)}, "goals: they were given beside tasks"),
+        ({"tasks": [HalfSpace((1.0, 0.0, 0.0), 0.5)]}, "normal: [1.0, 0.0, 0.0] was given; 2 numbers are needed"),
+        ({"tasks": [HalfSpace((1.0,), 0.5)]}, "normal: [1.0] was given; 2 numbers are needed"),
+        ({"tasks": [RewardFunction(lambda state, action, reached: reached)]}, "its reward has the shape (2,)"),
+        ({"tasks": [RewardFunction(lambda *_: 0.0), RewardFunction(lambda *_: 1.0)]}, "such as their functions"),
+        ({"member": 7}, "member: 7 was given; class gridworld-slope has members 0 to 1"),
         ({"goals": (0.5, 0.5, 0.5)}, "goals: 0.5 0.5 0.5 was given, 3 numbers; each goal needs 2"),
         ({"goals": (3.0, 0.5)}, "which is outside the square"),
         ({"steps": 61}, "steps: 61 was given; it must be a multiple of horizon, which is 15"),
@@ -290,11 +298,49 @@ def test_bad_input_gets_a_sentence_and_writes_nothing(arguments, sentence, tmp_p
 def test_a_fine_tuning_run_is_no_source_but_its_policies_are(run, tmp_path) -> None:
     with pytest.raises(InputError, match="with a policy for each task; name one of the files in"):
         finetune(run.folder, "GWS", TINY, folder=tmp_path / "a")
-    policy = run.folder / "policy/task-1-seed-5.safetensors"
-    again = finetune(policy, "GWS", TINY, environment_class="gridworld-slope", folder=tmp_path / "b", quiet=True)
-    assert again.summary["init"] == str(policy)
-    start = load_policy(policy)
-    assert again.load_policy(0).layers[0].weight.shape == start.layers[0].weight.shape
+    path = run.folder / "policy/task-1-seed-5.safetensors"
+    nothing = [RewardFunction(lambda *_: 0.0)]
+    again = finetune(
+        path, "GWS", TINY, environment_class="gridworld-slope", tasks=nothing, folder=tmp_path / "b", quiet=True
+    )
+    assert again.summary["init"] == str(path)
+    assert all(map(np.array_equal, jax.tree.leaves(again.load_policy(0)), jax.tree.leaves(load_policy(path))))
+
+
+def test_every_policy_of_a_run_has_its_turn(tiny, tmp_path) -> None:
+    pretrained = pretrain(
+        "gridworld-slope", dataclasses.replace(tiny, seeds=2, epochs=1), folder=tmp_path / "p", quiet=True
+    )
+    nothing = [RewardFunction(lambda *_: 0.0)] * 3
+    run = finetune(pretrained.folder, "GWN", TINY, tasks=nothing, folder=tmp_path / "f", quiet=True)
+    for task, seed in ((0, 0), (1, 1), (2, 0)):
+        expected = jax.tree.leaves(pretrained.policies[seed])
+        assert all(map(np.array_equal, jax.tree.leaves(run.load_policy(task)), expected))
+
+
+def test_another_radius_is_another_run(tmp_path) -> None:
+    again = {"environment_class": "gridworld-slope", "folder": tmp_path / "run", "quiet": True}
+    finetune("random", "GWS", TINY, tasks=[Goal((0.5, 0.5), radius=0.2)], **again)
+    with pytest.raises(InputError, match="holds a run with another tasks_sha256"):
+        finetune("random", "GWS", TINY, tasks=[Goal((0.5, 0.5), radius=0.3)], resume=True, **again)
+
+
+def test_a_member_can_be_named_by_its_number(tmp_path) -> None:
+    run = finetune("random", 1, TINY, environment_class="gridworld-slope", folder=tmp_path / "run", quiet=True)
+    assert run.summary["member"] == "GWN"
+
+
+def test_short_names_are_names_and_all_different(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in ("x/a", "y/a", "z/0-a"):
+        (tmp_path / path).mkdir(parents=True)
+
+    def names(*paths: str) -> list[str]:
+        return finetune_module.short_names([Source(path, "", {}) for path in paths])
+
+    assert names("x/a", "random") == ["a", "random"]
+    assert names("x/a", "y/a", "z/0-a") == ["0-a", "1-a", "2-0-a"]
+    assert names(".", "..") == [tmp_path.name, tmp_path.parent.name]
 
 
 def test_it_learns_a_goal_two_rooms_away(tmp_path) -> None:

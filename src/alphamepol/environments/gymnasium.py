@@ -72,18 +72,15 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
                 self.member, self.task, self._state, np.asarray(action), self._key, number
             )
         self._remember()
-        terminated = bool(ended)
-        return np.array(observation), float(reward), terminated, self._steps >= self.horizon, self._info(terminated)
+        # The name under which other libraries look for success.
+        info = {"is_success": float(reward) > 0} if isinstance(self.task, Goal) else {}
+        return np.array(observation), float(reward), bool(ended), self._steps >= self.horizon, info
 
     def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         if self.render_mode is None:
             return None
         goal = (self.task.place.tolist(), float(self.task.radius)) if isinstance(self.task, Goal) else None
         return draw_trail(self.member, np.stack(self._trail), goal)
-
-    def _info(self, terminated: bool) -> dict[str, Any]:
-        """Whether a goal was reached, under the name that other libraries look for."""
-        return {"is_success": terminated} if isinstance(self.task, Goal) else {}
 
     def _remember(self) -> None:
         if self.render_mode is not None:

@@ -13,8 +13,8 @@ def make(name: str) -> EnvironmentClass:
     """Build a class by its name, e.g. `make("gridworld-slope")`."""
     if name not in CLASSES:
         hint = difflib.get_close_matches(name, CLASSES, 1)
-        nearest = f"; did you mean {hint[0]!r}?" if hint else ""
-        raise InputError(f"class: {name!r} is not known, only {', '.join(CLASSES)}{nearest}")
+        cure = f"did you mean {hint[0]!r}?" if hint else "in Python, give a class of your own by itself"
+        raise InputError(f"class: {name!r} is not known, only {', '.join(CLASSES)}; {cure}")
     return CLASSES[name]()
 
 

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from alphamepol.mapping import rows_per_product
 from alphamepol.policies import feed_forward
 
 Layers = tuple[eqx.nn.Linear, ...]
@@ -106,10 +107,9 @@ def _times(layer: eqx.nn.Linear, columns: Float[Array, "inputs rows"]) -> Float[
 
 
 def _piece(rows: int) -> int:
-    """Inputs per matrix product: on a CPU what stays in its cache, on an accelerator all."""
-    if jax.default_backend() != "cpu":
-        return rows
-    return -(-rows // -(-rows // 1600))
+    """Inputs per piece: pieces are equally large, the last filled up."""
+    pieces = -(-rows // rows_per_product())
+    return -(-rows // pieces)
 
 
 def _columns(piece: Piece) -> int:

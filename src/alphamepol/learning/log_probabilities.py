@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
+from alphamepol.mapping import rows_per_product
 from alphamepol.policies import Policy
 
 
@@ -17,7 +18,7 @@ def log_probabilities(
     flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(batch) :]), (observations, actions))
     # What happens inside a trajectory is computed again for the gradient, so that memory stays that of one piece.
     one = jax.checkpoint(lambda pair: jax.vmap(policy.log_prob)(*pair), prevent_cse=False)
-    return jax.lax.map(one, flat, batch_size=_piece(time)).reshape(*batch, time)
+    return jax.lax.map(one, flat, batch_size=max(1, rows_per_product() // time)).reshape(*batch, time)
 
 
 def score_sum(
@@ -28,9 +29,3 @@ def score_sum(
 ) -> Policy:
     """Σ c_t ∇ ln π(a_t|s_t) over all steps."""
     return jax.grad(lambda policy: jnp.sum(coefficients * log_probabilities(policy, observations, actions)))(policy)
-
-
-def _piece(time: int) -> int:
-    """Trajectories per matrix product: on a CPU what stays in its cache, on an accelerator what fills it."""
-    rows = 1600 if jax.default_backend() == "cpu" else 100_000
-    return max(1, rows // time)

@@ -1,9 +1,7 @@
 """What must hold before numbers are made of something, and the sentence when it does not."""
 
 from collections.abc import Sequence
-from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,48 +11,41 @@ from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.errors import InputError, RunError
 from alphamepol.estimation.knn import Neighbourhood
 from alphamepol.learning.alphamepol import EpochReport, Learner
-from alphamepol.policies import Policy, fresh_policy
+from alphamepol.policies import Policy, PolicyShape
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.sampling.trajectories import Trajectories
 
 
 def check_start(environment_class: EnvironmentClass, config: PretrainConfig) -> None:
     """The class needs a policy for its spaces; a regressed one a number per component, and observations to draw."""
-    needed = needed_architecture(environment_class)
+    needed = policy_shape(environment_class)
     if config.initial_mean == "none":
         return
     given = " ".join(f"{value:g}" for value in config.initial_mean)
-    if needed["kind"] != "gaussian":
+    if needed.kind != "gaussian":
         raise InputError(f"initial_mean: {given} was given; actions of class {environment_class.name} have no mean")
-    if len(config.initial_mean) != needed["action_size"]:
-        raise InputError(f"initial_mean: {given} was given; an action has {needed['action_size']} components")
+    if len(config.initial_mean) != needed.action_size:
+        raise InputError(f"initial_mean: {given} was given; an action has {needed.action_size} components")
     space = environment_class[0].observation_space
     if not (np.all(np.isfinite(space.low)) and np.all(np.isfinite(space.high))):
         raise InputError("initial_mean: the observations have no finite range to draw from; use none")
 
 
-def needed_architecture(environment_class: EnvironmentClass) -> dict[str, Any]:
-    """Kind and sizes of the policies that can act in a class."""
-    first = environment_class[0]
-    policy = eqx.filter_eval_shape(
-        lambda: fresh_policy(first.observation_space, first.action_space, (1,), 0.0, key=jax.random.key(0))
-    )
-    return {name: policy.architecture[name] for name in ("kind", "observation_size", "action_size")}
+def policy_shape(environment_class: EnvironmentClass) -> PolicyShape:
+    """What policies that can act in a class are like."""
+    return PolicyShape.of_spaces(environment_class[0].observation_space, environment_class[0].action_space)
 
 
 def check_policy_fits(policy: Policy, environment_class: EnvironmentClass, what: str = "policy") -> None:
     """Refuse a policy that cannot act in a class; `what` names it."""
-    needed = needed_architecture(environment_class)
-    found = policy.architecture
-    if found["kind"] != needed["kind"]:
+    needed = policy_shape(environment_class)
+    found = PolicyShape(*(policy.architecture[part] for part in PolicyShape._fields))
+    if found.kind != needed.kind:
+        raise InputError(f"{what}: it is {found.kind}, but class {environment_class.name} needs a {needed.kind} policy")
+    if found != needed:
         raise InputError(
-            f"{what}: it is {found['kind']}, but class {environment_class.name} needs a {needed['kind']} policy"
-        )
-    sizes = [(of["observation_size"], of["action_size"]) for of in (found, needed)]
-    if sizes[0] != sizes[1]:
-        raise InputError(
-            f"{what}: it maps {sizes[0][0]} observation numbers to {sizes[0][1]} action numbers, but class "
-            f"{environment_class.name} needs {sizes[1][0]} and {sizes[1][1]}"
+            f"{what}: it maps {found.observation_size} observation numbers to {found.action_size} action numbers, but "
+            f"class {environment_class.name} needs {needed.observation_size} and {needed.action_size}"
         )
 
 

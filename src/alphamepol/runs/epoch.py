@@ -11,8 +11,8 @@ from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
 from alphamepol.estimation.risk import tail_count
 from alphamepol.learning.alphamepol import EpochReport, Learner, improve_off_policy, improve_on_policy
 from alphamepol.mapping import map_leading_axis
-from alphamepol.policies import GaussianPolicy, fresh_policy, regress_mean
-from alphamepol.runs.checks import check_aliasing, check_learned, check_particles
+from alphamepol.policies import GaussianPolicy, PolicyShape, fresh_policy, regress_mean
+from alphamepol.runs.checks import check_aliasing, check_learned, check_particles, policy_shape
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.loop import LoopState
 from alphamepol.runs.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch, wait
@@ -23,19 +23,31 @@ from alphamepol.seeds import seed_keys, split_purposes
 
 def start_state(environment_class: EnvironmentClass, config: PretrainConfig) -> LoopState:
     """Fresh policies, their mean regressed to `initial_mean` if one is given, and Adam moments of zero."""
-    first = environment_class[0]
-    space, actions = first.observation_space, first.action_space
     keys = split_purposes(seed_keys(config.seed_list))
+    learners = _fresh_learners(keys.policy, policy_shape(environment_class), config.hidden, config.initial_log_std)
+    if config.initial_mean != "none":
+        space = environment_class[0].observation_space
+        target, low, high = (jnp.array(part, float) for part in (config.initial_mean, space.low, space.high))
+        learners = _regress(learners, keys.policy, target, low, high)
+    return LoopState(learners, keys.epochs)
 
+
+@partial(jax.jit, static_argnums=(1, 2, 3))
+def _fresh_learners(keys: Key[Array, " seeds"], shape: PolicyShape, hidden: tuple[int, ...], log_std: float) -> Learner:
     def one_seed(key: PRNGKeyArray) -> Learner:
-        network_key, regression_key = jax.random.split(key)
-        policy = fresh_policy(space, actions, config.hidden, config.initial_log_std, key=network_key)
-        if config.initial_mean != "none" and isinstance(policy, GaussianPolicy):
-            low, high = jnp.asarray(space.low), jnp.asarray(space.high)
-            policy = regress_mean(policy, jnp.array(config.initial_mean), low, high, key=regression_key)
-        return Learner.start(policy)
+        return Learner.start(fresh_policy(shape, hidden, log_std, key=jax.random.split(key)[0]))
 
-    return LoopState(jax.jit(map_leading_axis(one_seed))(keys.policy), keys.epochs)
+    return map_leading_axis(one_seed)(keys)
+
+
+@jax.jit
+def _regress(learners: Learner, keys: Key[Array, " seeds"], target, low, high) -> Learner:
+    def one_seed(learner: Learner, key: PRNGKeyArray) -> Learner:
+        policy = learner.policy
+        assert isinstance(policy, GaussianPolicy)
+        return Learner.start(regress_mean(policy, target, low, high, key=jax.random.split(key)[1]))
+
+    return map_leading_axis(one_seed)(learners, keys)
 
 
 def run_epoch(

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from alphamepol.environments.registry import make
+from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.registry import resolve_class
 from alphamepol.errors import InputError
 from alphamepol.files import write_atomically
 from alphamepol.policies import Policy, save_policy
@@ -14,7 +15,12 @@ SUFFIXES = {"sb3": ".zip", "safetensors": ".safetensors"}
 
 
 def export(
-    run: str | Path, out: str | Path, to: str, *, seed: int | None = None, class_name: str | None = None
+    run: str | Path,
+    out: str | Path,
+    to: str,
+    *,
+    seed: int | None = None,
+    environment_class: EnvironmentClass | str | None = None,
 ) -> None:
     """Write a policy of a run, or of a policy file, in another library's format.
 
@@ -24,7 +30,7 @@ def export(
     - `out`: the file to write; an existing one is replaced.
     - `to`: "sb3", a zip that PPO and sb3_contrib's TRPO load; or "safetensors", weights by name.
     - `seed`: which of the run's policies; the first if not given.
-    - `class_name`: for sb3, the class whose spaces the policy acts in; the run's own if not given.
+    - `environment_class`: for sb3, the class whose spaces the policy acts in, or its name; the run's own if not given.
     """
     out = Path(out)
     if to not in SUFFIXES:
@@ -36,10 +42,10 @@ def export(
     if to == "safetensors":
         save_policy(policy, out)
         return
-    class_name = class_name or source.class_name
-    if class_name is None:
+    environment_class = environment_class or source.class_name
+    if environment_class is None:
         raise InputError(f"class: {run} is a policy file; say with --class in which class it acts")
-    environment_class = make(class_name)
+    environment_class = resolve_class(environment_class)
     check_policy_fits(policy, environment_class)
     first = environment_class[0]
     write_atomically(out, to_sb3_zip(policy, first.observation_space, first.action_space))

@@ -1,5 +1,6 @@
 """Fine-tuning as a run: TRPO from one initial policy on many tasks in one member of a class."""
 
+import dataclasses
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,9 +22,9 @@ from alphamepol.runs import figures
 from alphamepol.runs.checks import check_policy_fits
 from alphamepol.runs.config import FinetuneConfig, config_to_dict
 from alphamepol.runs.folder import RunFolder, describe, device_name
-from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
+from alphamepol.runs.interrupts import Interrupts
 from alphamepol.runs.iteration import run_iteration, start_finetuning
-from alphamepol.runs.loop import Loop, LoopState, run_loop
+from alphamepol.runs.loop import Loop, LoopState, run_loop, running
 from alphamepol.runs.metrics import read_metrics
 from alphamepol.runs.progress import RunProgress
 from alphamepol.runs.sources import Source, read_source
@@ -31,7 +32,7 @@ from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch
 from alphamepol.runs.tables import finetune_table, show_iteration
 from alphamepol.seeds import goal_key
 from alphamepol.statistics import bootstrap_interval
-from alphamepol.tasks import Goal, Task, check_goal, random_goals, stack_tasks
+from alphamepol.tasks import Goal, Task, check_task, feature_size, random_goals, stack_tasks
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class FinetuneRun:
 
 def finetune(
     init: str | Path | Policy,
-    member: str,
+    member: str | int,
     config: FinetuneConfig | None = None,
     *,
     environment_class: EnvironmentClass | str | None = None,
@@ -69,7 +70,7 @@ def finetune(
     **Arguments**
 
     - `init`: a pre-training run's folder, a policy file, a policy, or "random".
-    - `member`: the member of the class to act in.
+    - `member`: the member of the class to act in, by name or number.
     - `config`: the paper's settings if not given.
     - `environment_class`: a class or its name; the run's own if not given.
     - `tasks`: tasks of one's own, all of one kind; if not given, `config` says which goals.
@@ -82,7 +83,7 @@ def finetune(
     config = config or FinetuneConfig()
     source = read_source(init)
     plan = plan_finetuning([source], member, config, environment_class, tasks)
-    folder = folder or Path("runs") / f"finetune-{member}-{short_names([source])[0]}-seed-{config.seed}"
+    folder = folder or default_folder([source], plan.member, config)
     return finetune_source(source, plan, RunFolder(folder), resume=resume, quiet=quiet)
 
 
@@ -98,7 +99,7 @@ class Plan:
 
 def plan_finetuning(
     sources: Sequence[Source],
-    member: str,
+    member: str | int,
     config: FinetuneConfig,
     environment_class: EnvironmentClass | str | None,
     tasks: Sequence[Task] | None,
@@ -108,17 +109,18 @@ def plan_finetuning(
     if environment_class is None:
         environment_class = _own_class(sources)
     environment_class = resolve_class(environment_class)
-    environment_class.index(member)
+    where = environment_class[member]
+    name = member if isinstance(member, str) else environment_class.names[member]
     for source in sources:
         for policy in source.policies.values():
             check_policy_fits(policy, environment_class, f"policy {source.name}")
-    where = environment_class[member]
+    if tasks is not None and config.goals:
+        raise InputError("goals: they were given beside tasks; give either goals or tasks")
     tasks = _tasks_of(where, config) if tasks is None else list(tasks)
-    for task in tasks:
-        if isinstance(task, Goal):
-            check_goal(where, task)
     stack_tasks(tasks)
-    return Plan(environment_class, member, tasks, config)
+    for task in tasks:
+        check_task(task, where)
+    return Plan(environment_class, name, tasks, dataclasses.replace(config, tasks=len(tasks)))
 
 
 def finetune_source(source: Source, plan: Plan, folder: RunFolder, *, resume: bool, quiet: bool) -> FinetuneRun:
@@ -132,6 +134,7 @@ def finetune_source(source: Source, plan: Plan, folder: RunFolder, *, resume: bo
         init=source.name,
         init_sha256=_sha256(list(source.policies.values())),
         tasks=[task.describe() for task in plan.tasks],
+        tasks_sha256=_sha256(stack_tasks(plan.tasks)),
         config=config_to_dict(config),
     )
     folder.claim(description, resume=resume)
@@ -140,27 +143,28 @@ def finetune_source(source: Source, plan: Plan, folder: RunFolder, *, resume: bo
             f"TRPO from {source.label} ({source.name}) in {plan.member}, {len(plan.tasks)} tasks, "
             f"{config.iterations} iterations, in {folder.path}"
         )
-        try:
-            with (
-                jax.default_matmul_precision(config.matmul_precision),
-                interrupts() as received,
-                RunProgress(title, "iteration", config.iterations, quiet=quiet) as progress,
-            ):
-                _run(source, plan, folder, progress, received)
-        except KeyboardInterrupt as interrupt:
-            raise RunInterrupted from interrupt
+        precision = config.matmul_precision
+        with running(title, "iteration", config.iterations, precision=precision, quiet=quiet) as around:
+            _run(source, plan, folder, *around)
     return FinetuneRun(folder.path, source.label, folder.read_summary())
 
 
 def short_names(sources: Sequence[Source]) -> list[str]:
     """A name for each source that can be part of a file name, all different."""
-    names = [Path(source.name).stem if Path(source.name).is_file() else Path(source.name).name for source in sources]
-    return [name if names.count(name) == 1 else f"{number}-{name}" for number, name in enumerate(names)]
+    paths = [Path(source.name).resolve() for source in sources]
+    names = [path.stem if path.is_file() else path.name for path in paths]
+    return names if len(set(names)) == len(names) else [f"{number}-{name}" for number, name in enumerate(names)]
+
+
+def default_folder(sources: Sequence[Source], member: str, config: FinetuneConfig) -> Path:
+    """Where fine-tuning goes if nobody says."""
+    return Path("runs") / f"finetune-{member}-{'-'.join(short_names(sources))}-seed-{config.seed}"
 
 
 def _run(source: Source, plan: Plan, folder: RunFolder, progress: RunProgress, received: Interrupts) -> None:
     config, member = plan.config, plan.environment_class[plan.member]
     rows = stack_tasks([task for task in plan.tasks for _ in range(config.seeds)])
+    policies = list(source.policies.values())
     stopwatch = Stopwatch(SAMPLING, LEARNING)
 
     def step(state: LoopState, iteration: int):
@@ -172,7 +176,7 @@ def _run(source: Source, plan: Plan, folder: RunFolder, progress: RunProgress, r
         unit="iteration",
         total=config.iterations,
         checkpoint_every=config.checkpoint_every,
-        start=lambda: start_finetuning(list(source.policies.values()), member, len(plan.tasks), config),
+        start=lambda: start_finetuning(policies, plan.environment_class, len(plan.tasks), config),
         step=step,
         show=show_iteration,
         labels=("task", "seed"),
@@ -206,7 +210,7 @@ def iteration_lines(
             "iteration": iteration,
             "task": row // config.seeds,
             "seed": config.seed + row % config.seeds,
-            "return": round(float(report.mean_return[row]), 6),
+            "return": float(report.mean_return[row]),
             "kl": float(report.kl[row]),
             "improvement": float(report.improvement[row]),
             "step": float(report.step[row]),
@@ -249,7 +253,7 @@ def _tasks_of(member: CMP, config: FinetuneConfig) -> list[Task]:
     """The goals that the configuration gives or asks to be drawn."""
     if not config.goals:
         return [*random_goals(member, config.tasks, key=goal_key(config.seed), radius=config.goal_radius)]
-    size = jax.eval_shape(lambda key: member.features(member.reset(key=key)), jax.random.key(0)).size
+    size = feature_size(member)
     if len(config.goals) % size:
         given = " ".join(f"{value:g}" for value in config.goals)
         raise InputError(f"goals: {given} was given, {len(config.goals)} numbers; each goal needs {size}")

@@ -10,9 +10,17 @@ from alphamepol.errors import InputError
 from alphamepol.files import to_json, write_atomically
 from alphamepol.runs import figures
 from alphamepol.runs.config import FinetuneConfig
-from alphamepol.runs.finetune import FinetuneRun, Plan, finetune_source, plan_finetuning, short_names
+from alphamepol.runs.finetune import (
+    FinetuneRun,
+    Plan,
+    default_folder,
+    finetune_source,
+    plan_finetuning,
+    short_names,
+)
 from alphamepol.runs.folder import RunFolder
-from alphamepol.runs.sources import read_source
+from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
+from alphamepol.runs.sources import Source, read_source
 from alphamepol.runs.tables import finetune_table
 
 
@@ -31,24 +39,34 @@ def finetune_inits(
     sources = [read_source(init) for init in inits]
     plan = plan_finetuning(sources, member, config, class_name, None)
     names = short_names(sources)
-    folder = folder or Path("runs") / f"finetune-{member}-{'-'.join(names)}-seed-{config.seed}"
+    folder = folder or default_folder(sources, member, config)
     if len(sources) == 1:
         return finetune_source(sources[0], plan, RunFolder(folder), resume=resume, quiet=False).folder
     _check_folder(folder, names, resume=resume)
+    try:
+        with interrupts() as received:
+            return _compare(dict(zip(names, sources, strict=True)), plan, folder, received, resume=resume)
+    except KeyboardInterrupt as interrupt:
+        raise RunInterrupted from interrupt
+
+
+def _compare(sources: dict[str, Source], plan: Plan, folder: Path, received: Interrupts, *, resume: bool) -> Path:
+    """Run one after the other, then draw them together."""
     runs = {}
-    for source, name in zip(sources, names, strict=True):
+    for name, source in sources.items():
         # What was begun goes on, what was not begins.
         begun = resume and (folder / name / "config.json").is_file()
         runs[name] = finetune_source(source, plan, RunFolder(folder / name), resume=begun, quiet=False)
+        received.check()
     labels = _labels(runs)
     figures.returns(
         {labels[name]: run.returns for name, run in runs.items()},
         [task.describe() for task in plan.tasks],
-        plan.environment_class[member],
+        plan.environment_class[plan.member],
         folder / "figures",
     )
     write_atomically(folder / "summary.json", to_json(_summarise(plan, runs)))
-    title = f"return in {member}, mean over {len(plan.tasks)} tasks"
+    title = f"return in {plan.member}, mean over {len(plan.tasks)} tasks"
     Console().print(finetune_table({labels[name]: run.summary for name, run in runs.items()}, title))
     return folder
 
@@ -71,10 +89,12 @@ def _labels(runs: dict[str, FinetuneRun]) -> dict[str, str]:
 
 def _summarise(plan: Plan, runs: dict[str, FinetuneRun]) -> dict[str, Any]:
     """summary.json of the comparison: as that of a run, with an entry for each initial policy."""
-    parts = ("init", "returns", "final", "steps_per_second", "seconds")
+    parts = ("init", "label", "returns", "final", "steps_per_second", "seconds", "device")
     return {
         "class": plan.environment_class.name,
         "member": plan.member,
         "tasks": [task.describe() for task in plan.tasks],
+        "iterations": plan.config.iterations,
+        "seeds": list(range(plan.config.seed, plan.config.seed + plan.config.seeds)),
         **{part: {name: run.summary[part] for name, run in runs.items()} for part in parts},
     }

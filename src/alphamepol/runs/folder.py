@@ -120,14 +120,20 @@ def _program(path: str) -> str:
 
 
 def _commit() -> str | None:
-    """The commit of this package's source: of its git checkout, else what ALPHAMEPOL_COMMIT says."""
+    """The commit of this package's source: what ALPHAMEPOL_COMMIT says, else that of its git checkout.
+
+    It ends in "-dirty" if the package's files in the checkout are not as committed.
+    """
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(Path(__file__).parents[1]), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
     told = os.environ.get("ALPHAMEPOL_COMMIT")
-    git = ["git", "-C", str(Path(__file__).parent)]
-    try:
-        tracked = subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, check=False)
-        if tracked.returncode:
-            return told
-        found = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    except OSError:
+    if told:
         return told
-    return found.stdout.strip() or told
+    try:
+        git("ls-files", "--error-unmatch", __file__)
+        return git("rev-parse", "HEAD") + ("-dirty" if git("status", "--porcelain", "--", ".") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,6 +1,7 @@
 """One iteration of fine-tuning, all tasks and seeds in one program: collect episodes, improve."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -8,11 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from alphamepol.environments.cmp import CMP
+from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.learning.critic import Critic
 from alphamepol.learning.trpo import TrpoReport, TrpoSettings, TrpoState, improve
 from alphamepol.mapping import map_leading_axis
-from alphamepol.policies import Policy, fresh_policy
-from alphamepol.runs.checks import check_finetuned
+from alphamepol.policies import Policy, PolicyShape, fresh_policy
+from alphamepol.runs.checks import check_finetuned, policy_shape
 from alphamepol.runs.config import FinetuneConfig
 from alphamepol.runs.loop import LoopState
 from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch, wait
@@ -22,28 +24,30 @@ from alphamepol.seeds import finetuning_keys
 from alphamepol.tasks import Task
 
 
-def start_finetuning(policies: Sequence[Policy], member: CMP, tasks: int, config: FinetuneConfig) -> LoopState:
+def start_finetuning(
+    policies: Sequence[Policy], environment_class: EnvironmentClass, tasks: int, config: FinetuneConfig
+) -> LoopState:
     """A critic and a policy for each task and seed, seeds of a task side by side.
 
     The given policies are dealt out in turn; if there are none, each task and seed gets a fresh one.
     """
-    space, actions = member.observation_space, member.action_space
     rows = tasks * config.seeds
-
-    def fresh(key: PRNGKeyArray) -> Policy:
-        return fresh_policy(space, actions, config.hidden, config.initial_log_std, key=key)
-
-    def one(keys: Key[Array, "3"], policy: Policy | None) -> TrpoState:
-        policy = fresh(keys[1]) if policy is None else policy
-        critic = Critic(policy.architecture["observation_size"], config.critic_hidden, key=keys[0])
-        return TrpoState(policy, critic, jnp.array(False))
-
-    keys = finetuning_keys(config.seed, config.seeds, tasks)
-    keys = jax.vmap(lambda key: jax.random.split(key, 3))(keys)
     dealt = [policies[row % len(policies)] for row in range(rows)] if policies else None
     stacked = dealt and jax.tree.map(lambda *leaves: jnp.stack(leaves), *dealt)
-    learners = jax.jit(jax.vmap(one, in_axes=(0, None if stacked is None else 0)))(keys, stacked)
-    return LoopState(learners, keys[:, 2])
+    keys = finetuning_keys(config.seed, config.seeds, tasks)
+    return _start(keys, stacked, policy_shape(environment_class), config)
+
+
+@partial(jax.jit, static_argnames=("shape", "config"))
+def _start(keys: Key[Array, " rows"], policies: Policy | None, shape: PolicyShape, config: FinetuneConfig) -> LoopState:
+    def one(key: PRNGKeyArray, policy: Policy | None) -> tuple[TrpoState, PRNGKeyArray]:
+        critic_key, policy_key, iterations_key = jax.random.split(key, 3)
+        if policy is None:
+            policy = fresh_policy(shape, config.hidden, config.initial_log_std, key=policy_key)
+        critic = Critic(shape.observation_size, config.critic_hidden, key=critic_key)
+        return TrpoState(policy, critic, jnp.array(False)), iterations_key
+
+    return LoopState(*jax.vmap(one)(keys, policies))
 
 
 def run_iteration(

@@ -3,7 +3,8 @@
 Pre-training's epochs and fine-tuning's iterations are such loops; they differ in what a step does and shows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from rich.console import RenderableType
 from alphamepol.errors import RunError
 from alphamepol.runs.checkpoints import load_newest_checkpoint, save_checkpoint
 from alphamepol.runs.folder import RunFolder
-from alphamepol.runs.interrupts import Interrupts
+from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
 from alphamepol.runs.metrics import JsonLinesLogger, Logger, TensorBoardLogger
 from alphamepol.runs.progress import RunProgress
 from alphamepol.runs.stopwatch import Stopwatch
@@ -45,6 +46,22 @@ class Loop:
     """Metrics lines as a live table, and as the end of a sentence."""
     labels: tuple[str, ...]
     """The fields that say whose a line is."""
+
+
+@contextmanager
+def running(
+    title: str, unit: str, total: int, *, precision: str, quiet: bool
+) -> Iterator[tuple[RunProgress, Interrupts]]:
+    """What surrounds a run: its progress, and interrupts, which end it with `RunInterrupted`."""
+    try:
+        with (
+            jax.default_matmul_precision(precision),
+            interrupts() as received,
+            RunProgress(title, unit, total, quiet=quiet) as progress,
+        ):
+            yield progress, received
+    except KeyboardInterrupt as interrupt:
+        raise RunInterrupted from interrupt
 
 
 def run_loop(

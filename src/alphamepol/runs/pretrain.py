@@ -19,8 +19,8 @@ from alphamepol.runs.config import PretrainConfig, config_to_dict
 from alphamepol.runs.epoch import run_epoch, start_state
 from alphamepol.runs.evaluate import evaluate
 from alphamepol.runs.folder import RunFolder, describe
-from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
-from alphamepol.runs.loop import Loop, LoopState, run_loop
+from alphamepol.runs.interrupts import Interrupts
+from alphamepol.runs.loop import Loop, LoopState, run_loop, running
 from alphamepol.runs.metrics import read_metrics
 from alphamepol.runs.progress import RunProgress
 from alphamepol.runs.records import metrics_lines, summarise
@@ -73,15 +73,8 @@ def pretrain(
     run_folder.claim(description, resume=resume)
     if not run_folder.summary.is_file():
         title = pretrain_title(environment_class, config, run_folder.path)
-        try:
-            with (
-                jax.default_matmul_precision(config.matmul_precision),
-                interrupts() as received,
-                RunProgress(title, "epoch", config.epochs, quiet=quiet) as progress,
-            ):
-                _run(environment_class, config, run_folder, progress, received)
-        except KeyboardInterrupt as interrupt:
-            raise RunInterrupted from interrupt
+        with running(title, "epoch", config.epochs, precision=config.matmul_precision, quiet=quiet) as around:
+            _run(environment_class, config, run_folder, *around)
     return PretrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies())
 
 

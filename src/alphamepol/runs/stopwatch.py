@@ -51,7 +51,7 @@ class Stopwatch:
     def so_far(self) -> dict[str, float]:
         """Seconds per phase and in total, those of earlier parts of the run included."""
         total = self._total_before + time.perf_counter() - self._start
-        return {name: self.seconds[name] for name in (*self.phases, EVALUATION, COMPILATION)} | {"total": total}
+        return {name: self.seconds[name] for name in (*self.phases, *self._others())} | {"total": total}
 
     @property
     def working(self) -> float:
@@ -61,8 +61,11 @@ class Stopwatch:
     def add(self, earlier: dict[str, float]) -> None:
         """Count what an earlier part of the run has used, as `so_far` gave it."""
         self._total_before += earlier["total"]
-        for name in (*self.phases, EVALUATION, COMPILATION):
+        for name in earlier.keys() - {"total"}:
             self.seconds[name] += earlier[name]
+
+    def _others(self) -> list[str]:
+        return [name for name in (EVALUATION, COMPILATION) if name in self.seconds]
 
 
 def wait(tree: Any) -> Any:
