@@ -1,5 +1,6 @@
 """Tasks: a reward and an end condition over a CMP, which has neither."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -128,26 +129,33 @@ def random_goals(member: CMP, count: int, *, key: PRNGKeyArray, radius: float = 
 def goal_at(member: CMP, place: Sequence[float], radius: float = GOAL_RADIUS) -> Goal:
     """A goal at a place, which must be one that can be reached at all."""
     goal = Goal(place, radius)
-    check_task(goal, member)
+    check_tasks([goal], member)
     return goal
 
 
-def check_task(task: Task, member: CMP) -> None:
-    """Refuse a task that makes no sense in a member: numbers that do not fit, or a goal where nothing can ever be."""
-    if isinstance(task, Goal):
-        given = " ".join(f"{value:g}" for value in task.describe())
-        reason = member.explain_no_place(task.describe()) if isinstance(member, HasFreeSpace) else None
-        if reason is not None:
-            raise InputError(f"goal: {given} was given, {reason}")
-        if not (jnp.isfinite(task.radius) and task.radius > 0):
-            raise InputError(f"radius: {float(task.radius):g} was given; it must be above 0 and finite")
-    size = feature_size(member)
+def check_tasks(tasks: Sequence[Task], member: CMP) -> None:
+    """Refuse tasks that make no sense in a member: numbers that do not fit, or a goal where nothing can ever be."""
+    stack_tasks(tasks)
+    for task in tasks:
+        if isinstance(task, Goal):
+            _check_goal(task, member)
+    # The tasks have the same structure and shapes, so that one of them stands for all.
+    one, size = tasks[0], feature_size(member)
     for field in ("place", "normal"):
-        if hasattr(task, field) and getattr(task, field).shape != (size,):
-            raise InputError(f"{field}: {getattr(task, field).tolist()} was given; {size} numbers are needed")
-    for name, shape in jax.eval_shape(partial(_try_out, task, member), jax.random.key(0)).items():
+        if hasattr(one, field) and getattr(one, field).shape != (size,):
+            raise InputError(f"{field}: {getattr(one, field).tolist()} was given; {size} numbers are needed")
+    for name, shape in jax.eval_shape(partial(_try_out, one, member), jax.random.key(0)).items():
         if shape.shape != ():
             raise InputError(f"task: its {name} has the shape {shape.shape}; it must be one number")
+
+
+def _check_goal(goal: Goal, member: CMP) -> None:
+    reason = member.explain_no_place(goal.describe()) if isinstance(member, HasFreeSpace) else None
+    if reason is not None:
+        raise InputError(f"goal: {' '.join(f'{value:g}' for value in goal.describe())} was given, {reason}")
+    radius = float(goal.radius)
+    if not (math.isfinite(radius) and radius > 0):
+        raise InputError(f"radius: {radius:g} was given; it must be above 0 and finite")
 
 
 def feature_size(member: CMP) -> int:

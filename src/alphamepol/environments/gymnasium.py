@@ -40,8 +40,7 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
             raise InputError(f"horizon: {horizon} was given; it must be a whole number, at least 1")
         if render_mode not in (None, "rgb_array"):
             raise InputError(f"render_mode: {render_mode!r} was given; only 'rgb_array' or None is possible")
-        # One small step at a time is quickest on the CPU, whatever accelerator there is.
-        self._device = jax.local_devices(backend="cpu")[0]
+        self._device = _cpu()
         with jax.default_device(self._device):
             self.member = make(class_name)[member]
         self.task = task
@@ -72,9 +71,10 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
                 self.member, self.task, self._state, np.asarray(action), self._key, number
             )
         self._remember()
+        reward = float(reward)  # once: each time it waits for the device
         # The name under which other libraries look for success.
-        info = {"is_success": float(reward) > 0} if isinstance(self.task, Goal) else {}
-        return np.array(observation), float(reward), bool(ended), self._steps >= self.horizon, info
+        info = {"is_success": reward > 0} if isinstance(self.task, Goal) else {}
+        return np.array(observation), reward, bool(ended), self._steps >= self.horizon, info
 
     def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         if self.render_mode is None:
@@ -98,13 +98,17 @@ def goal_environment(
     """A member whose reward is 1 for coming within `radius` of `goal`, which ends the episode."""
     if goal is None:
         raise InputError("goal: none was given; say where it is, e.g. goal=(0.7, -0.7)")
-    environment = MemberEnvironment(class_name, member, horizon, render_mode)
-    with jax.default_device(environment._device):
-        environment.task = goal_at(environment.member, [float(coordinate) for coordinate in goal], radius)
-    return environment
+    with jax.default_device(_cpu()):
+        task = goal_at(make(class_name)[member], [float(coordinate) for coordinate in goal], radius)
+    return MemberEnvironment(class_name, member, horizon, render_mode, task)
 
 
 goal_environment.metadata = MemberEnvironment.metadata  # pyright: ignore[reportFunctionMemberAccess] (Gymnasium looks)
+
+
+def _cpu() -> Any:
+    """One small step at a time is quickest on the CPU, whatever accelerator there is."""
+    return jax.local_devices(backend="cpu")[0]
 
 
 @jax.jit

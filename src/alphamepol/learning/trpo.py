@@ -175,7 +175,10 @@ class LineSearch(eqx.Module):
 
 
 def conjugate_gradient(product, target: Float[Array, " n"], iterations: int):
-    """(T3): x with A x ≈ target from `product(v) = A v`, A positive definite; returns x and A x."""
+    """(T3): x with A x ≈ target from `product(v) = A v`, A positive definite; returns x and A x.
+
+    `jax.scipy.sparse.linalg.cg` takes one product more and does not give A x, which would take another.
+    """
 
     def iterate(_, carry):
         x, residual, direction, square = carry

@@ -32,7 +32,7 @@ from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch
 from alphamepol.runs.tables import finetune_table, show_iteration
 from alphamepol.seeds import goal_key
 from alphamepol.statistics import bootstrap_interval
-from alphamepol.tasks import Goal, Task, check_task, feature_size, random_goals, stack_tasks
+from alphamepol.tasks import Goal, Task, check_tasks, feature_size, random_goals, stack_tasks
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,11 @@ def plan_finetuning(
             check_policy_fits(policy, environment_class, f"policy {source.name}")
     if tasks is not None and config.goals:
         raise InputError("goals: they were given beside tasks; give either goals or tasks")
-    tasks = _tasks_of(where, config) if tasks is None else list(tasks)
-    stack_tasks(tasks)
-    for task in tasks:
-        check_task(task, where)
+    if tasks is None and not config.goals:
+        tasks = random_goals(where, config.tasks, key=goal_key(config.seed), radius=config.goal_radius)
+    else:
+        tasks = _goals_of(where, config) if tasks is None else tasks
+        check_tasks(tasks, where)
     return Plan(environment_class, name, tasks, dataclasses.replace(config, tasks=len(tasks)))
 
 
@@ -249,10 +250,8 @@ def mean_with_interval(values: Float[np.ndarray, " tasks"]) -> dict[str, Any]:
     return {"mean": float(values.mean()), "interval": interval}
 
 
-def _tasks_of(member: CMP, config: FinetuneConfig) -> list[Task]:
-    """The goals that the configuration gives or asks to be drawn."""
-    if not config.goals:
-        return [*random_goals(member, config.tasks, key=goal_key(config.seed), radius=config.goal_radius)]
+def _goals_of(member: CMP, config: FinetuneConfig) -> list[Goal]:
+    """The goals that the configuration gives."""
     size = feature_size(member)
     if len(config.goals) % size:
         given = " ".join(f"{value:g}" for value in config.goals)
