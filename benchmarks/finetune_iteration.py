@@ -80,7 +80,7 @@ def ours(config: FinetuneConfig, tasks: int, stopwatch: Stopwatch) -> Callable[[
     environment_class = make("gridworld-slope")
     member = environment_class["GWS"]
     stacked = stack_tasks([Goal(GOAL)] * tasks)
-    state = start_finetuning([], environment_class, tasks, config)
+    state = start_finetuning([], environment_class, "GWS", tasks, config)
     # A policy that has met no reward yet is spared the step; here every iteration is to have one.
     state = eqx.tree_at(lambda state: state.learners.rewarded, state, jnp.ones(tasks, bool))
     number = 0

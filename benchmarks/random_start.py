@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from alphamepol import FinetuneConfig, Policy, make
-from alphamepol.policies import fresh_policy
+from alphamepol.policies import PolicySettings, fresh_policy
 from alphamepol.runs.checks import policy_shape
 from alphamepol.runs.finetune import mean_with_interval
 from alphamepol.runs.folder import describe
@@ -49,12 +49,12 @@ def main() -> None:
 
 
 def start(policies: list[Policy]) -> LoopState:
-    return start_finetuning(policies, CLASS, CONFIG.tasks, CONFIG)
+    return start_finetuning(policies, CLASS, "GWN", CONFIG.tasks, CONFIG)
 
 
 def network(seed: int) -> Policy:
     key = jax.random.key(1000 + seed)
-    return fresh_policy(policy_shape(CLASS), CONFIG.hidden, CONFIG.initial_log_std, key=key)
+    return fresh_policy(policy_shape(CLASS), PolicySettings(CONFIG.hidden, CONFIG.initial_log_std), key=key)
 
 
 def stepping(state: LoopState) -> LoopState:

@@ -9,7 +9,7 @@ matplotlib.use("agg")
 with install_import_hook("alphamepol", "beartype.beartype"):
     import alphamepol.environments.gymnasium
     import alphamepol.experiments.demo
-    import alphamepol.runs.evaluate_run
+    import alphamepol.runs.evaluate_runs
     import alphamepol.runs.export
     import alphamepol.runs.finetune_inits
     import alphamepol.runs.listing  # noqa: F401

@@ -102,7 +102,7 @@ def test_pretrain_then_evaluate_there_and_elsewhere(elsewhere, capsys) -> None:
     policy = str(folder / "policy/seed-0.safetensors")
     capsys.readouterr()
     assert main(["evaluate", policy]) == 2
-    assert "say with --class" in capsys.readouterr().err
+    assert "say so with --class" in capsys.readouterr().err
     assert main(["evaluate", policy, "--class", "gridworld-counterexample", "--batches", "2", "--folder", "there"]) == 0
     there = json.loads(Path("there/summary.json").read_text())
     assert set(there["entropy"]) == {"four-rooms", "two-halls"}

@@ -30,12 +30,12 @@ def test_mean_is_the_network_worked_out_in_numpy(policy: GaussianPolicy) -> None
 def test_log_prob_agrees_with_scipy(policy: GaussianPolicy) -> None:
     observation, action = jnp.array([0.3, -0.8]), jnp.array([0.1, 0.2, -2.0])
     expected = norm.logpdf(action, policy.mean(observation), np.exp(-0.7)).sum()
-    assert policy.log_prob(observation, action) == pytest.approx(expected, rel=1e-5)
+    assert policy.distribution(observation).log_prob(action) == pytest.approx(expected, rel=1e-5)
 
 
 def test_samples_have_the_mean_and_deviation(policy: GaussianPolicy) -> None:
     observation = jnp.array([0.3, -0.8])
-    actions = jax.vmap(lambda key: policy.sample(observation, key=key))(jax.random.split(jax.random.key(1), 20_000))
+    actions = jax.vmap(lambda key: policy.act(observation, key=key)[0])(jax.random.split(jax.random.key(1), 20_000))
     np.testing.assert_allclose(actions.mean(axis=0), policy.mean(observation), atol=0.02)
     np.testing.assert_allclose(actions.std(axis=0), np.exp(-0.7), rtol=0.03)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from alphamepol.environments.cmp import CMP as CMP
     from alphamepol.environments.environment_class import EnvironmentClass as EnvironmentClass
     from alphamepol.environments.gridworld import Gridworld as Gridworld
+    from alphamepol.environments.gymnasium import MemoryObservation as MemoryObservation
     from alphamepol.environments.registry import make as make
     from alphamepol.errors import InputError as InputError
     from alphamepol.errors import RunError as RunError
@@ -53,6 +54,7 @@ _HOME = {
     "Gridworld": "environments.gridworld",
     "HalfSpace": "tasks",
     "InputError": "errors",
+    "MemoryObservation": "environments.gymnasium",
     "Policy": "policies",
     "PretrainConfig": "runs.config",
     "PretrainRun": "runs.pretrain",

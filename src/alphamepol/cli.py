@@ -33,7 +33,7 @@ class Pretrain:
     preset: Preset = "paper"
     """paper: the paper's settings, ten seeds; authors: those of the authors' scripts; quick: a minute on two cores."""
     folder: Path | None = None
-    """The run folder; runs/CLASS-alpha-ALPHA-seed-FIRST if not given."""
+    """The run folder; runs/CLASS-alpha-ALPHA-seed-FIRST if not given, the memory after ALPHA if there is one."""
     resume: tyro.conf.FlagCreatePairsOff[bool] = False
     """Continue the run in the folder."""
 
@@ -49,13 +49,13 @@ class Pretrain:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Measure how well the policies of a run explore each member: entropy, CVaR, heat-maps, for every seed.
+    """Measure how well the policies of a run explore each member: entropy, CVaR, heat-maps; several are compared.
 
     Example: alphamepol evaluate runs/gridworld-slope-alpha-0.2-seed-0
     """
 
-    run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """A run folder, or a policy file (then --class is needed)."""
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN …", help_behavior_hint="")]
+    """Run folders, or policy files (then --class is needed)."""
     environment_class: Annotated[str | None, tyro.conf.arg(name="class", metavar="CLASS")] = None
     """The class to evaluate in, if not the run's own."""
     alpha: float | None = None
@@ -63,13 +63,13 @@ class Evaluate:
     batches: int = 40
     """Mini-batches per member."""
     folder: Path | None = None
-    """Where the results go; RUN/evaluation-CLASS if not given."""
+    """Where the results go; RUN/evaluation-CLASS if not given, for several runs/evaluation-CLASS-RUN-RUN."""
 
     def run(self) -> None:
-        from alphamepol.runs.evaluate_run import evaluate_run
+        from alphamepol.runs.evaluate_runs import evaluate_runs
 
-        folder = evaluate_run(
-            self.run_folder,
+        folder = evaluate_runs(
+            self.runs,
             class_name=self.environment_class,
             alpha=self.alpha,
             batches=self.batches,

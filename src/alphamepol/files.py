@@ -39,7 +39,7 @@ def to_json(content: Any) -> str:
 
 def pack(tree: Any, header: dict[str, Any]) -> bytes:
     """A pytree of arrays and a JSON header as safetensors; equal trees give equal bytes."""
-    arrays = {name: np.ascontiguousarray(leaf) for name, leaf in named_leaves(tree).items()}
+    arrays = {name: np.asarray(leaf, order="C") for name, leaf in named_leaves(tree).items()}
     # One metadata key: safetensors does not keep the order of several.
     return save(arrays, metadata={"alphamepol": json.dumps(header, sort_keys=True)})
 

@@ -13,41 +13,111 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from alphamepol.distributions import Categorical, Distribution, Normal
 from alphamepol.errors import InputError
 from alphamepol.files import fill, pack, unpack, write_atomically
+from alphamepol.memory import ActionRange, Memory, Recollection
 
 FORMAT = "alphamepol-policy-1"
 
 
 class Policy(eqx.Module):
-    """What acts: a distribution over actions for one observation; use `jax.vmap` for many."""
+    """What acts: a distribution over actions for an observation and what is remembered of the steps before.
+
+    Its methods are of one step; use `jax.vmap` for many. Acting along an episode:
+
+        recollection = policy.begin()
+        for …:
+            action, recollection = policy.act(observation, recollection, key=key)
+    """
 
     layers: eqx.AbstractVar[tuple[eqx.nn.Linear, ...]]
-    """The network from the observation to what `head` takes."""
+    """The network from what is perceived, and the hidden values of a recurrent memory, to what `head` takes."""
+    memory: eqx.AbstractVar[Memory | None]
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """What files and sentences call it."""
 
     @abstractmethod
     def head(self, outputs: Float[Array, " outputs"]) -> Distribution:
         """The distribution that outputs of the network stand for."""
 
-    @abstractmethod
-    def distribution(self, observation: Float[Array | np.ndarray, " observation"]) -> Distribution:
-        """The distribution that the action is drawn from."""
+    def begin(self) -> Recollection | None:
+        """What is remembered before the first step of an episode; None without memory."""
+        return None if self.memory is None else self.memory.begin()
 
-    @abstractmethod
-    def sample(self, observation: Float[Array, " observation"], *, key: PRNGKeyArray) -> Shaped[Array, "..."]:
-        """Draw an action."""
+    def perceive(
+        self, observation: Shaped[Array | np.ndarray, " observation"], recollection: Recollection | None = None
+    ) -> Float[Array, " inputs"]:
+        """The observation, and what memory adds to it; without a recollection, at the first step of an episode."""
+        if self.memory is None:
+            return jnp.asarray(observation)
+        return self.memory.perceive(observation, self.memory.begin() if recollection is None else recollection)
 
-    @abstractmethod
-    def log_prob(self, observation: Float[Array, " observation"], action: Shaped[Array, "..."]) -> Float[Array, ""]:
-        """ln π(action | observation), of the action before the environment clips it."""
+    def distribution(
+        self, observation: Shaped[Array | np.ndarray, " observation"], recollection: Recollection | None = None
+    ) -> Distribution:
+        """The distribution that the action is drawn from; without a recollection, at the first step of an episode."""
+        return self.head(self._run(observation, recollection)[0])
+
+    def act(
+        self,
+        observation: Shaped[Array | np.ndarray, " observation"],
+        recollection: Recollection | None = None,
+        *,
+        key: PRNGKeyArray,
+    ) -> tuple[Shaped[Array, "..."], Recollection | None]:
+        """Draw an action; returns what is remembered after it, too."""
+        outputs, hidden = self._run(observation, recollection)
+        action = self.head(outputs).sample(key=key)
+        return action, self.memory and self.memory.remember(observation, action, hidden)
+
+    def network_inputs(
+        self, perceived: Float[Array, "time inputs"], starts: Bool[Array, " time"] | None = None
+    ) -> Float[Array, "time network_inputs"]:
+        """What `layers` take at every step of a trajectory, from what was perceived; `starts`: where episodes begin."""
+        if self.memory is None or self.memory.recurrence is None:
+            return perceived
+        return jnp.concatenate([perceived, self.memory.listen_along(perceived, starts)], axis=-1)
 
     @property
-    @abstractmethod
+    def observation_size(self) -> int:
+        """How many numbers an observation has."""
+        return self.layers[0].weight.shape[-1] if self.memory is None else self.memory.change_scale.shape[-1]
+
+    @property
+    def perceived_size(self) -> int:
+        """How many numbers `perceive` gives."""
+        return self.layers[0].weight.shape[-1] if self.memory is None else self.memory.inputs
+
+    @property
     def architecture(self) -> dict[str, Any]:
         """What is needed to build a policy of this shape again."""
+        memory = self.memory and {
+            "kind": self.memory.kind,
+            "actions": self.memory.actions.describe(),
+            "recurrent_units": self.memory.units,
+        }
+        return {
+            "kind": self.kind,
+            "observation_size": self.observation_size,
+            "action_size": self.layers[-1].out_features,
+            "hidden": [layer.out_features for layer in self.layers[:-1]],
+        } | ({"memory": memory} if memory else {})
+
+    def _run(
+        self, observation: Shaped[Array | np.ndarray, " observation"], recollection: Recollection | None
+    ) -> tuple[Float[Array, " outputs"], Float[Array, " units"]]:
+        """The outputs of the network, and the hidden values of the memory."""
+        perceived, hidden = self.perceive(observation, recollection), jnp.zeros(0)
+        if self.memory is not None:
+            recollection = self.memory.begin() if recollection is None else recollection
+            hidden = self.memory.listen(perceived, recollection.hidden)
+        return feed_forward(self.layers, jnp.concatenate([perceived, hidden])), hidden
 
 
 class GaussianPolicy(Policy):
@@ -55,6 +125,7 @@ class GaussianPolicy(Policy):
 
     layers: tuple[eqx.nn.Linear, ...]
     log_std: Float[Array, " action"]
+    memory: Memory | None
 
     def __init__(
         self,
@@ -62,6 +133,7 @@ class GaussianPolicy(Policy):
         action_size: int,
         hidden: Sequence[int] = (300, 300),
         initial_log_std: float = -1.5,
+        memory: Memory | None = None,
         *,
         key: PRNGKeyArray,
     ):
@@ -70,53 +142,48 @@ class GaussianPolicy(Policy):
         The biases matter: were they zero, every unit of the first layer would bend at the origin, and a policy could
         hardly do one thing in one room and another in the next.
         """
-        self.layers = xavier_layers([observation_size, *hidden, action_size], key=key)
+        self.layers = xavier_layers([_input_size(observation_size, memory), *hidden, action_size], key=key)
         self.log_std = jnp.zeros(action_size) + initial_log_std
+        self.memory = memory
 
-    def mean(self, observation: Float[Array | np.ndarray, " observation"]) -> Float[Array, " action"]:
-        """The deterministic action."""
-        return feed_forward(self.layers, jnp.asarray(observation))
+    @property
+    def kind(self) -> str:
+        return "gaussian"
 
     def head(self, outputs: Float[Array, " action"]) -> Normal:
         return Normal(outputs, self.log_std)
 
-    def distribution(self, observation: Float[Array | np.ndarray, " observation"]) -> Normal:
-        return self.head(self.mean(observation))
-
-    def sample(self, observation: Float[Array, " observation"], *, key: PRNGKeyArray) -> Float[Array, " action"]:
-        return self.distribution(observation).sample(key=key)
-
-    def log_prob(self, observation: Float[Array, " observation"], action: Float[Array, " action"]) -> Float[Array, ""]:
-        return self.distribution(observation).log_prob(action)
-
-    @property
-    def architecture(self) -> dict[str, Any]:
-        return {"kind": "gaussian"} | _sizes(self.layers)
+    def mean(
+        self, observation: Float[Array | np.ndarray, " observation"], recollection: Recollection | None = None
+    ) -> Float[Array, " action"]:
+        """The deterministic action; without a recollection, at the first step of an episode."""
+        return self._run(observation, recollection)[0]
 
 
 class CategoricalPolicy(Policy):
     """A choice among finitely many actions: its logits a ReLU network of the observation."""
 
     layers: tuple[eqx.nn.Linear, ...]
+    memory: Memory | None
 
-    def __init__(self, observation_size: int, actions: int, hidden: Sequence[int] = (300, 300), *, key: PRNGKeyArray):
-        self.layers = xavier_layers([observation_size, *hidden, actions], key=key)
+    def __init__(
+        self,
+        observation_size: int,
+        actions: int,
+        hidden: Sequence[int] = (300, 300),
+        memory: Memory | None = None,
+        *,
+        key: PRNGKeyArray,
+    ):
+        self.layers = xavier_layers([_input_size(observation_size, memory), *hidden, actions], key=key)
+        self.memory = memory
+
+    @property
+    def kind(self) -> str:
+        return "categorical"
 
     def head(self, outputs: Float[Array, " actions"]) -> Categorical:
         return Categorical(outputs)
-
-    def distribution(self, observation: Float[Array | np.ndarray, " observation"]) -> Categorical:
-        return self.head(feed_forward(self.layers, jnp.asarray(observation)))
-
-    def sample(self, observation: Float[Array, " observation"], *, key: PRNGKeyArray) -> Int[Array, ""]:
-        return self.distribution(observation).sample(key=key)
-
-    def log_prob(self, observation: Float[Array, " observation"], action: Int[Array, ""]) -> Float[Array, ""]:
-        return self.distribution(observation).log_prob(action)
-
-    @property
-    def architecture(self) -> dict[str, Any]:
-        return {"kind": "categorical"} | _sizes(self.layers)
 
 
 class PolicyShape(NamedTuple):
@@ -125,6 +192,7 @@ class PolicyShape(NamedTuple):
     kind: str
     observation_size: int
     action_size: int
+    actions: ActionRange
 
     @classmethod
     def of_spaces(cls, observation_space: gymnasium.Space, action_space: gymnasium.Space) -> "PolicyShape":
@@ -133,17 +201,34 @@ class PolicyShape(NamedTuple):
             raise InputError(f"observation_space: {observation_space} is not possible, only vectors (Box)")
         (inputs,) = observation_space.shape
         if isinstance(action_space, gymnasium.spaces.Discrete) and action_space.start == 0:
-            return cls("categorical", inputs, int(action_space.n))
+            choices = int(action_space.n)
+            return cls("categorical", inputs, choices, ActionRange(choices))
         if isinstance(action_space, gymnasium.spaces.Box) and len(action_space.shape) == 1:
-            return cls("gaussian", inputs, action_space.shape[0])
+            actions = ActionRange(0, tuple(action_space.low.tolist()), tuple(action_space.high.tolist()))
+            return cls("gaussian", inputs, actions.size, actions)
         raise InputError(f"action_space: {action_space} is not possible, only vectors (Box) and Discrete from 0 on")
 
 
-def fresh_policy(shape: PolicyShape, hidden: Sequence[int], initial_log_std: float, *, key: PRNGKeyArray) -> Policy:
+class PolicySettings(NamedTuple):
+    """What a user decides of a fresh policy."""
+
+    hidden: tuple[int, ...] = (300, 300)
+    initial_log_std: float = -1.5
+    memory: str = "none"
+    """none, last or recurrent."""
+    recurrent_units: int = 64
+
+
+def fresh_policy(shape: PolicyShape, settings: PolicySettings, *, key: PRNGKeyArray) -> Policy:
     """An untrained policy."""
+    memory = None
+    if settings.memory != "none":
+        units = settings.recurrent_units if settings.memory == "recurrent" else 0
+        memory = Memory(shape.observation_size, shape.actions, units, key=jax.random.fold_in(key, 0))
     if shape.kind == "categorical":
-        return CategoricalPolicy(shape.observation_size, shape.action_size, hidden, key=key)
-    return GaussianPolicy(shape.observation_size, shape.action_size, hidden, initial_log_std, key=key)
+        return CategoricalPolicy(shape.observation_size, shape.action_size, settings.hidden, memory, key=key)
+    sizes = shape.observation_size, shape.action_size
+    return GaussianPolicy(*sizes, settings.hidden, settings.initial_log_std, memory, key=key)
 
 
 def feed_forward(layers: Sequence[eqx.nn.Linear], inputs: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
@@ -176,22 +261,25 @@ def regress_mean(
 ) -> GaussianPolicy:
     """Fit the mean to a constant action: 50 Adam steps of 2.5e-4 on 5000 uniform observations each.
 
-    So every run starts from the same, badly exploring policy (docs/method.md, "The start").
+    So every run starts from the same, badly exploring policy (docs/method.md, "The start"). What memory adds to an
+    observation is drawn from [−1, 1].
     """
     optimiser = optax.adam(2.5e-4)
+    remembered = policy.layers[0].weight.shape[-1] - low.size
+    low, high = jnp.pad(low, (0, remembered), constant_values=-1), jnp.pad(high, (0, remembered), constant_values=1)
 
-    def loss(policy: GaussianPolicy, observations: Float[Array, "samples observation"]) -> Float[Array, ""]:
-        return jnp.mean((jax.vmap(policy.mean)(observations) - target) ** 2)
+    def loss(layers: tuple[eqx.nn.Linear, ...], inputs: Float[Array, "samples inputs"]) -> Float[Array, ""]:
+        return jnp.mean((jax.vmap(lambda one: feed_forward(layers, one))(inputs) - target) ** 2)
 
     def fit(carry, step_key):
-        policy, moments = carry
-        observations = jax.random.uniform(step_key, (5000, low.size), minval=low, maxval=high)
-        updates, moments = optimiser.update(jax.grad(loss)(policy, observations), moments)
-        return (eqx.apply_updates(policy, updates), moments), None
+        layers, moments = carry
+        inputs = jax.random.uniform(step_key, (5000, low.size), minval=low, maxval=high)
+        updates, moments = optimiser.update(jax.grad(loss)(layers, inputs), moments)
+        return (eqx.apply_updates(layers, updates), moments), None
 
-    start = policy, optimiser.init(policy)  # pyright: ignore[reportArgumentType] (Optax does not know modules)
-    (policy, _), _ = jax.lax.scan(fit, start, jax.random.split(key, 50))
-    return policy
+    start = policy.layers, optimiser.init(policy.layers)  # pyright: ignore[reportArgumentType] (not modules)
+    (layers, _), _ = jax.lax.scan(fit, start, jax.random.split(key, 50))
+    return eqx.tree_at(lambda policy: policy.layers, policy, layers)
 
 
 def save_policy(policy: Policy, path: str | Path) -> None:
@@ -219,17 +307,26 @@ def load_policy(path: str | Path) -> Policy:
         raise InputError(f"policy: {path} cannot be read as a policy ({error})") from error
 
 
-def _template(kind: str, observation_size: int, action_size: int, hidden: Sequence[int]) -> Policy:
+def _template(
+    kind: str, observation_size: int, action_size: int, hidden: Sequence[int], memory: dict[str, Any] | None = None
+) -> Policy:
     """The shapes of a policy, nothing allocated."""
     kinds: dict[str, Callable[..., Policy]] = {"gaussian": GaussianPolicy, "categorical": CategoricalPolicy}
     if kind not in kinds:
         raise ValueError(f"its kind is {kind!r}, only {' and '.join(kinds)} are known")
-    return eqx.filter_eval_shape(lambda: kinds[kind](observation_size, action_size, hidden, key=jax.random.key(0)))
+
+    def build() -> Policy:
+        key = jax.random.key(0)
+        remembered = memory and Memory(
+            observation_size,
+            ActionRange.from_description(**memory["actions"]),
+            memory["recurrent_units"],
+            key=key,
+        )
+        return kinds[kind](observation_size, action_size, hidden, memory=remembered, key=key)
+
+    return eqx.filter_eval_shape(build)
 
 
-def _sizes(layers: Sequence[eqx.nn.Linear]) -> dict[str, Any]:
-    return {
-        "observation_size": layers[0].in_features,
-        "action_size": layers[-1].out_features,
-        "hidden": [layer.out_features for layer in layers[:-1]],
-    }
+def _input_size(observation_size: int, memory: Memory | None) -> int:
+    return observation_size if memory is None else memory.inputs + memory.units

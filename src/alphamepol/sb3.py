@@ -14,10 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from alphamepol.environments.gymnasium import memory_space
 from alphamepol.errors import InputError
+from alphamepol.memory import ActionRange, Memory
 from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy
 
 CRITIC_HIDDEN = [64, 64]
+MEMORY = "alphamepol_memory"
+"""The attribute of a model that says what its observations remember."""
 ACTOR, HEAD = "mlp_extractor.policy_net.", "action_net."
 
 
@@ -27,6 +31,13 @@ def to_sb3_zip(policy: Policy, observation_space: gymnasium.Space, action_space:
     PPO and sb3_contrib's TRPO both load it and train on. It is PPO that saves it, because TRPO would save a gradient
     clipping of 0, with which PPO learns nothing; and it has the default `target_kl` of TRPO, which needs one.
     """
+    if policy.memory is not None:
+        if policy.memory.recurrence is not None:
+            raise InputError(
+                "to: Stable-Baselines3 has no policy with a GRU, which memory recurrent is; export to safetensors, or "
+                "pre-train with --memory last"
+            )
+        observation_space = memory_space(observation_space, policy.memory)
     torch, PPO = _import_sb3()
     architecture = policy.architecture
     with torch.random.fork_rng():
@@ -46,6 +57,8 @@ def to_sb3_zip(policy: Policy, observation_space: gymnasium.Space, action_space:
     for name, array in _to_state_dict(policy).items():
         weights[name] = torch.from_numpy(np.array(array))
     model.policy.load_state_dict(weights)
+    # Attributes that JSON can hold come through Stable-Baselines3's own load and save as they are.
+    setattr(model, MEMORY, policy.memory and _describe_memory(policy.memory))
     buffer = io.BytesIO()
     model.save(buffer)
     return buffer.getvalue()
@@ -72,7 +85,31 @@ def read_sb3_zip(path: Path) -> Policy:
     actions = str(settings["action_space"][":type:"])
     if not actions.endswith((".Box'>", ".Discrete'>")):
         raise ValueError(f"its actions are {actions}, only Box and Discrete are possible")
-    return _from_state_dict({name: np.asarray(tensor) for name, tensor in state.items()})
+    policy = _from_state_dict({name: np.asarray(tensor) for name, tensor in state.items()})
+    memory = settings.get(MEMORY) and _read_memory(**settings[MEMORY])
+    if memory and memory.inputs != policy.observation_size:
+        raise ValueError("its memory does not fit its network")
+    return eqx.tree_at(lambda policy: policy.memory, policy, memory, is_leaf=lambda leaf: leaf is None)
+
+
+def _describe_memory(memory: Memory) -> dict[str, Any]:
+    return {
+        "actions": memory.actions.describe(),
+        "change_scale": memory.change_scale.tolist(),
+        "action_scale": memory.action_scale.tolist(),
+        "measured_steps": float(memory.measured_steps),
+    }
+
+
+def _read_memory(
+    actions: dict[str, Any], change_scale: list[float], action_scale: list[float], measured_steps: float
+) -> Memory:
+    """The inverse of `_describe_memory`."""
+    memory = Memory(len(change_scale), ActionRange.from_description(**actions), key=jax.random.key(0))
+    arrays = tuple(jnp.array(number, jnp.float32) for number in (change_scale, action_scale, measured_steps))
+    if arrays[1].shape != memory.action_scale.shape:
+        raise ValueError("its memory has as many actions as scales for them, no more and no fewer")
+    return eqx.tree_at(lambda memory: (memory.change_scale, memory.action_scale, memory.measured_steps), memory, arrays)
 
 
 def _to_state_dict(policy: Policy) -> dict[str, Any]:

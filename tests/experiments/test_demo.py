@@ -7,7 +7,7 @@ def test_demo_runs_and_shows_again(tiny, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(demo, "preset", lambda *_: tiny)
     demo.run_demo(tmp_path, 0)
     first = capsys.readouterr().out
-    assert "MEPOL (α = 1)" in first
+    assert "αMEPOL (0.2)" in first
     assert "GWN (p = 0.2)" in first
     assert (tmp_path / "demo.png").stat().st_size > 1000
     assert (tmp_path / "mepol/summary.json").exists()

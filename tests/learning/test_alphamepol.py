@@ -40,7 +40,7 @@ def make_samples(seed: int = 0, ended: bool = False):
         valid[1, 0, 9:] = valid[4, 1, 5:] = False
     particles = spread * random.standard_normal(shape)
     trajectories = Trajectories(
-        observations=jnp.asarray(random.uniform(-1, 1, shape)),
+        perceived=jnp.asarray(random.uniform(-1, 1, shape)),
         actions=jnp.asarray(0.3 * random.standard_normal(shape)),
         particles=jnp.asarray(particles),
         valid=jnp.asarray(valid),
@@ -63,7 +63,7 @@ def plain_entropies(policy, behaviour, trajectories, neighbourhood) -> np.ndarra
         for b in range(BATCH):
             product = 1.0
             for t in range(TIME):
-                o, a = trajectories.observations[i, b, t], trajectories.actions[i, b, t]
+                o, a = trajectories.perceived[i, b, t], trajectories.actions[i, b, t]
                 product *= np.exp(plain_log_prob(policy, o, a) - plain_log_prob(behaviour, o, a))
                 weights.append(product * float(trajectories.valid[i, b, t]))
         w = np.array(weights) / np.sum(weights)
@@ -93,7 +93,7 @@ def changed(policy: GaussianPolicy, seed: int, scale: float) -> GaussianPolicy:
 def test_entropies_of_another_policy_against_loops(ended: bool) -> None:
     policy, trajectories, neighbourhood = make_samples(ended=ended)
     other = changed(policy, 1, 0.05)
-    samples = trajectories.observations, trajectories.actions
+    samples = trajectories.perceived, trajectories.actions
     log_ratios = log_probabilities(other, *samples) - log_probabilities(policy, *samples)
     entropies, kl = estimate(log_ratios, trajectories, neighbourhood)
     np.testing.assert_allclose(entropies, plain_entropies(other, policy, trajectories, neighbourhood), rtol=1e-10)
@@ -223,7 +223,7 @@ def test_on_policy_gradient_against_finite_differences(baseline: bool, ended: bo
     flat, restore = ravel_pytree(policy)
 
     def surrogate(theta) -> float:
-        log_probs = log_probabilities(restore(theta), trajectories.observations, trajectories.actions)
+        log_probs = log_probabilities(restore(theta), trajectories.perceived, trajectories.actions)
         sums = np.sum(np.where(trajectories.valid, log_probs, 0.0), axis=(1, 2))
         return float(np.mean(worth * sums[order]))
 
@@ -252,7 +252,7 @@ def test_score_sum_does_not_depend_on_how_trajectories_are_cut_into_pieces(monke
     results = []
     for piece in (1, 5, 100):  # 12 trajectories: 5 does not divide them
         monkeypatch.setattr("alphamepol.learning.log_probabilities.rows_per_product", lambda piece=piece: piece * TIME)
-        gradient = score_sum(policy, trajectories.observations, trajectories.actions, coefficients)
+        gradient = score_sum(policy, trajectories.perceived, trajectories.actions, coefficients)
         results.append(ravel_pytree(gradient)[0])
     np.testing.assert_allclose(results[0], results[1], rtol=1e-10)
     np.testing.assert_allclose(results[0], results[2], rtol=1e-10)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
+from alphamepol.distributions import Distribution
 from alphamepol.learning.critic import Critic, fit_critic
 from alphamepol.learning.trpo import (
     TrpoSettings,
@@ -20,11 +21,13 @@ from alphamepol.learning.trpo import (
     natural_step,
     normalise,
 )
-from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy
+from alphamepol.memory import ActionRange, Memory
+from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy, feed_forward
 from alphamepol.sampling.trajectories import Episodes
 
 IMPROVE = eqx.filter_jit(improve)
-OBSERVATIONS = jax.random.uniform(jax.random.key(10), (24, 2), minval=-1.0)
+ROWS = 12
+KINDS = ["gaussian", "categorical", "recurrent gaussian"]
 
 
 def settings(**changes) -> TrpoSettings:
@@ -37,61 +40,92 @@ def settings(**changes) -> TrpoSettings:
 
 def tiny_policy(kind: str) -> Policy:
     key = jax.random.key(3)
-    return GaussianPolicy(2, 2, (4,), -0.5, key=key) if kind == "gaussian" else CategoricalPolicy(2, 3, (4,), key=key)
+    memory = None
+    if kind.startswith("recurrent"):
+        actions = ActionRange(0, (-1.0, -1.0), (1.0, 1.0)) if kind.endswith("gaussian") else ActionRange(3)
+        memory = Memory(1, actions, 3, key=jax.random.key(4))
+    size = 1 if memory else 2
+    if kind.endswith("gaussian"):
+        return GaussianPolicy(size, 2, (4,), -0.5, memory, key=key)
+    return CategoricalPolicy(size, 3, (4,), memory, key=key)
 
 
-def actions_of(policy: Policy) -> jax.Array:
-    keys = jax.random.split(jax.random.key(11), len(OBSERVATIONS))
-    return jax.vmap(lambda observation, key: policy.sample(observation, key=key))(OBSERVATIONS, keys)
+def samples_of(policy: Policy, rewards: jax.Array | None = None) -> Episodes:
+    """Steps of a policy that perceived anything; an episode ends where there is a reward, or here and there."""
+    rewards = jnp.zeros((3, ROWS // 3)).at[0, 2].set(1.0).at[2, 0].set(1.0) if rewards is None else rewards
+    perceived = jax.random.uniform(jax.random.key(5), (*rewards.shape, policy.perceived_size), minval=-1.0)
+    empty = Episodes(perceived, jnp.zeros(rewards.shape), rewards, rewards > 0, perceived[:, -1] + 0.1)
+    keys = jax.random.split(jax.random.key(6), rewards.shape)
+    rows = jax.jit(rows_of)(policy, empty)
+    actions = jax.vmap(lambda one, key: one.sample(key=key))(rows, keys.ravel())
+    return dataclasses.replace(empty, actions=actions.reshape(*rewards.shape, *actions.shape[1:]))
 
 
-def exact_fisher(policy: Policy) -> np.ndarray:
-    """E[score scoreᵀ] over observations and actions: by quadrature if Gaussian, by enumeration if categorical."""
+def rows_of(policy: Policy, episodes: Episodes) -> Distribution:
+    """The distribution of every action, one step of one trajectory after the other, as one with a leading axis."""
+    found = []
+    for perceived, ended in zip(episodes.perceived, episodes.ended, strict=True):
+        hidden = jnp.zeros(0 if policy.memory is None else policy.memory.units)
+        for t, inputs in enumerate(perceived):
+            if policy.memory is not None:
+                hidden = policy.memory.listen(inputs, hidden)
+            found.append(policy.head(feed_forward(policy.layers, jnp.concatenate([inputs, hidden]))))
+            hidden = jnp.where(ended[t], 0.0, hidden)
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
+
+
+def log_probs_of(policy: Policy, episodes: Episodes) -> jax.Array:
+    actions = episodes.actions.reshape(-1, *episodes.actions.shape[2:])
+    return jax.vmap(lambda one, action: one.log_prob(action))(jax.jit(rows_of)(policy, episodes), actions)
+
+
+def exact_fisher(policy: Policy, episodes: Episodes) -> np.ndarray:
+    """E[score scoreᵀ] over steps and actions: by quadrature if Gaussian, by enumeration if categorical."""
     parameters, as_policy = ravel_pytree(policy)
-
-    def score(observation, action):
-        return jax.grad(lambda vector: as_policy(vector).log_prob(observation, action))(parameters)
-
+    rows = jax.jit(rows_of)(policy, episodes)
+    if isinstance(policy, GaussianPolicy):
+        nodes, weights = np.polynomial.hermite_e.hermegauss(6)
+        weights = weights / weights.sum()
+        # The same standardised actions at every step.
+        cases = [(jnp.array([nodes[i], nodes[j]]), weights[i] * weights[j]) for i, j in product(range(6), repeat=2)]
+        of_case = [(rows.mean + jnp.exp(rows.log_std) * noise, np.full(ROWS, weight)) for noise, weight in cases]
+    else:
+        probabilities = np.asarray(jax.nn.softmax(rows.logits), float)
+        of_case = [(jnp.full(ROWS, action), probabilities[:, action]) for action in range(probabilities.shape[1])]
+    scores_of = jax.jit(
+        jax.jacobian(
+            lambda vector, actions: jax.vmap(lambda one, action: one.log_prob(action))(
+                rows_of(as_policy(vector), episodes), actions
+            )
+        )
+    )
     fisher = np.zeros((parameters.size, parameters.size))
-    scores_of = jax.jit(jax.vmap(score, in_axes=(None, 0)))
-    for observation in OBSERVATIONS:
-        if isinstance(policy, GaussianPolicy):
-            nodes, weights = np.polynomial.hermite_e.hermegauss(6)
-            weights = weights / weights.sum()
-            mean, deviation = policy.mean(observation), jnp.exp(policy.log_std)
-            cases = [
-                (mean + deviation * jnp.array([nodes[i], nodes[j]]), weights[i] * weights[j])
-                for i, j in product(range(6), repeat=2)
-            ]
-        else:
-            probabilities = jax.nn.softmax(policy.distribution(observation).logits)
-            cases = [(jnp.array(action), float(p)) for action, p in enumerate(probabilities)]
-        scores = np.asarray(scores_of(observation, jnp.stack([action for action, _ in cases])), float)
-        fisher += (scores.T * np.array([weight for _, weight in cases])) @ scores / len(OBSERVATIONS)
+    for actions, weights in of_case:
+        scores = np.asarray(scores_of(parameters, actions), float)
+        fisher += (scores.T * weights) @ scores / ROWS
     return fisher
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "categorical"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_step_is_the_exact_natural_gradient(kind) -> None:
     """With enough iterations conjugate gradient is exact; the Fisher matrix is written out, and solved in float64."""
     policy = tiny_policy(kind)
-    actions = actions_of(policy)
-    advantages = normalise(jax.random.normal(jax.random.key(12), (len(OBSERVATIONS),)))
+    episodes = samples_of(policy)
+    advantages = normalise(jax.random.normal(jax.random.key(12), (ROWS,)))
     parameters, as_policy = ravel_pytree(policy)
+    old = log_probs_of(policy, episodes)
 
     def surrogate(vector):
-        log_prob = jax.vmap(as_policy(vector).log_prob)(OBSERVATIONS, actions)
-        old = jax.vmap(policy.log_prob)(OBSERVATIONS, actions)
-        return jnp.mean(jnp.exp(log_prob - old) * advantages)
+        return jnp.mean(jnp.exp(log_probs_of(as_policy(vector), episodes) - old) * advantages)
 
     gradient = np.asarray(jax.grad(surrogate)(parameters), float)
-    damped = exact_fisher(policy) + 0.1 * np.eye(len(gradient))
+    damped = exact_fisher(policy, episodes) + 0.1 * np.eye(len(gradient))
     direction = np.linalg.solve(damped, gradient)
     max_kl = 1e-4
     expected = direction * np.sqrt(2 * max_kl / (direction @ damped @ direction))
 
     stepped, (kl, gained, fraction) = jax.jit(natural_step)(
-        policy, OBSERVATIONS, actions, advantages, settings(max_kl=max_kl, conjugate_gradient_iterations=40)
+        policy, episodes, advantages, settings(max_kl=max_kl, conjugate_gradient_iterations=40)
     )
     step = np.asarray(ravel_pytree(stepped)[0] - parameters, float)
     assert float(fraction) == 1.0
@@ -100,7 +134,7 @@ def test_the_step_is_the_exact_natural_gradient(kind) -> None:
     np.testing.assert_allclose(step, expected, atol=2e-3 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "categorical"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_ten_iterations_of_conjugate_gradient_see_a_symmetric_positive_definite_matrix(kind, monkeypatch) -> None:
     """The product that TRPO hands to conjugate gradient, column by column, is the exact Fisher matrix plus damping."""
     import alphamepol.learning.trpo as trpo
@@ -113,12 +147,12 @@ def test_ten_iterations_of_conjugate_gradient_see_a_symmetric_positive_definite_
 
     monkeypatch.setattr(trpo, "conjugate_gradient", remember)
     policy = tiny_policy(kind)
-    advantages = normalise(jnp.arange(float(len(OBSERVATIONS))))
-    natural_step(policy, OBSERVATIONS, actions_of(policy), advantages, settings())
+    episodes = samples_of(policy)
+    natural_step(policy, episodes, normalise(jnp.arange(float(ROWS))), settings())
     matrix = np.asarray(seen["matrix"], float)
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-5)
     assert np.linalg.eigvalsh((matrix + matrix.T) / 2).min() > 0.1 - 1e-4
-    np.testing.assert_allclose(matrix, exact_fisher(policy) + 0.1 * np.eye(len(matrix)), atol=2e-4)
+    np.testing.assert_allclose(matrix, exact_fisher(policy, episodes) + 0.1 * np.eye(len(matrix)), atol=2e-4)
 
 
 def test_conjugate_gradient_solves_and_returns_the_product() -> None:
@@ -138,16 +172,16 @@ def test_an_accepted_step_keeps_the_kl_and_improves_the_surrogate(max_kl) -> Non
     policy = GaussianPolicy(2, 2, (32, 32), -1.5, key=jax.random.key(0))
     observations = jax.random.uniform(jax.random.key(1), (500, 2), minval=-1.0)
     keys = jax.random.split(jax.random.key(2), 500)
-    actions = jax.vmap(lambda observation, key: policy.sample(observation, key=key))(observations, keys)
+    old = jax.vmap(policy.distribution)(observations)
+    actions = jax.vmap(lambda one, key: one.sample(key=key))(old, keys)
     advantages = normalise(actions[:, 0] * observations[:, 1])
-    stepped, (kl, gained, fraction) = jax.jit(natural_step)(
-        policy, observations, actions, advantages, settings(max_kl=max_kl)
-    )
-    old, new = jax.vmap(policy.distribution)(observations), jax.vmap(stepped.distribution)(observations)
+    nothing = jnp.zeros((1, 500))
+    episodes = Episodes(observations[None], actions[None], nothing, nothing > 0, observations[-1:])
+    stepped, (kl, gained, fraction) = jax.jit(natural_step)(policy, episodes, advantages, settings(max_kl=max_kl))
+    new = jax.vmap(stepped.distribution)(observations)
     measured = float(jnp.mean(jax.vmap(lambda one, other: one.kl(other))(old, new)))
-    ratios = jnp.exp(
-        jax.vmap(stepped.log_prob)(observations, actions) - jax.vmap(policy.log_prob)(observations, actions)
-    )
+    old_log_probs, new_log_probs = (jax.vmap(lambda one, a: one.log_prob(a))(rows, actions) for rows in (old, new))
+    ratios = jnp.exp(new_log_probs - old_log_probs)
     assert 0 < measured < max_kl
     assert measured == pytest.approx(float(kl), rel=0.05, abs=1e-7)
     assert float(jnp.mean(ratios * advantages)) > 0
@@ -158,10 +192,10 @@ def test_an_accepted_step_keeps_the_kl_and_improves_the_surrogate(max_kl) -> Non
 def test_a_full_step_that_leaves_the_trust_region_is_halved_until_it_stays_inside() -> None:
     """One iteration of conjugate gradient and a huge trust region: the quadratic model is far off."""
     policy = tiny_policy("gaussian")
-    actions = actions_of(policy)
-    advantages = normalise(actions[:, 0])
+    episodes = samples_of(policy)
+    advantages = -normalise(episodes.actions[..., 0].ravel())
     chosen = settings(max_kl=20.0, damping=1e-3, conjugate_gradient_iterations=1)
-    stepped, (kl, gained, fraction) = natural_step(policy, OBSERVATIONS, actions, advantages, chosen)
+    stepped, (kl, gained, fraction) = natural_step(policy, episodes, advantages, chosen)
     halvings = -np.log2(float(fraction))
     assert halvings in range(1, 10)
     assert float(kl) < 20.0
@@ -170,8 +204,8 @@ def test_a_full_step_that_leaves_the_trust_region_is_halved_until_it_stays_insid
     start, end = (ravel_pytree(one)[0] for one in (policy, stepped))
     _, as_policy = ravel_pytree(policy)
     longer = as_policy(start + 2 * (end - start))
-    kls = jax.vmap(lambda one: policy.distribution(one).kl(longer.distribution(one)))(OBSERVATIONS)
-    ratios = jax.vmap(longer.log_prob)(OBSERVATIONS, actions) - jax.vmap(policy.log_prob)(OBSERVATIONS, actions)
+    kls = jax.vmap(lambda one, other: one.kl(other))(rows_of(policy, episodes), rows_of(longer, episodes))
+    ratios = log_probs_of(longer, episodes) - log_probs_of(policy, episodes)
     improves = jnp.mean(jnp.exp(ratios) * advantages) > jnp.mean(advantages)
     assert not (float(jnp.mean(kls)) < 20.0 and bool(improves))
 
@@ -179,8 +213,7 @@ def test_a_full_step_that_leaves_the_trust_region_is_halved_until_it_stays_insid
 def test_a_step_that_cannot_be_accepted_is_not_taken() -> None:
     """Advantages that are not numbers stand for any failure: no try is acceptable, and the policy stays."""
     policy = tiny_policy("gaussian")
-    advantages = jnp.full(len(OBSERVATIONS), jnp.nan)
-    stepped, numbers = natural_step(policy, OBSERVATIONS, actions_of(policy), advantages, settings())
+    stepped, numbers = natural_step(policy, samples_of(policy), jnp.full(ROWS, jnp.nan), settings())
     assert all(map(np.array_equal, jax.tree.leaves(stepped), jax.tree.leaves(policy)))
     assert [float(number) for number in numbers] == [0, 0, 0]
 
@@ -223,21 +256,13 @@ def test_a_cut_episode_is_bootstrapped_and_an_ended_one_is_not() -> None:
     np.testing.assert_array_equal(advantages(True), 0.0)
 
 
-def episodes_with(rewards: jax.Array, policy: Policy) -> Episodes:
-    observations = jax.random.uniform(jax.random.key(5), (*rewards.shape, 2), minval=-1.0)
-    keys = jax.random.split(jax.random.key(6), rewards.shape)
-    actions = jax.vmap(jax.vmap(lambda one, key: policy.sample(one, key=key)))(observations, keys)
-    return Episodes(observations, actions, rewards, rewards > 0, observations[:, -1] + 0.1)
-
-
-@pytest.mark.parametrize("kind", ["gaussian", "categorical"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_without_any_reward_nothing_is_learned_and_nothing_breaks(kind) -> None:
     policy = tiny_policy(kind)
-    state = TrpoState(policy, Critic(2, (8,), key=jax.random.key(0)), jnp.array(False))
+    critic = Critic(policy.perceived_size, (8,), key=jax.random.key(0))
+    state = TrpoState(policy, critic, jnp.array(False))
     for iteration in range(3):
-        state, report = IMPROVE(
-            state, episodes_with(jnp.zeros((4, 20)), policy), settings(), key=jax.random.key(iteration)
-        )
+        state, report = IMPROVE(state, samples_of(policy, jnp.zeros((3, 5))), settings(), key=jax.random.key(iteration))
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((state, report)))
         assert all(map(np.array_equal, jax.tree.leaves(state.policy), jax.tree.leaves(policy)))
     assert not state.rewarded
@@ -247,11 +272,11 @@ def test_without_any_reward_nothing_is_learned_and_nothing_breaks(kind) -> None:
 def test_after_the_first_reward_the_policy_moves_and_goes_on_moving() -> None:
     policy = tiny_policy("gaussian")
     state = TrpoState(policy, Critic(2, (8,), key=jax.random.key(0)), jnp.array(False))
-    rewards = jnp.zeros((4, 20)).at[1, 7].set(1.0)
-    moved, report = IMPROVE(state, episodes_with(rewards, policy), settings(), key=jax.random.key(0))
+    rewards = jnp.zeros((3, 5)).at[1, 3].set(1.0)
+    moved, report = IMPROVE(state, samples_of(policy, rewards), settings(), key=jax.random.key(0))
     assert moved.rewarded
     assert float(report.step) > 0
-    again, report = IMPROVE(moved, episodes_with(jnp.zeros((4, 20)), moved.policy), settings(), key=jax.random.key(1))
+    again, report = IMPROVE(moved, samples_of(moved.policy, jnp.zeros((3, 5))), settings(), key=jax.random.key(1))
     assert again.rewarded
     assert not np.array_equal(again.policy.log_std, moved.policy.log_std)
 
@@ -262,7 +287,7 @@ def test_improving_is_one_program_over_tasks() -> None:
     states, episodes = [], []
     for i in range(3):
         states.append(TrpoState(policy, Critic(2, (8,), key=jax.random.key(i)), jnp.array(False)))
-        episodes.append(episodes_with(jnp.zeros((4, 20)).at[0, 3 * i].set(float(i)), policy))
+        episodes.append(samples_of(policy, jnp.zeros((3, 5)).at[0, i].set(float(i))))
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *zip(states, episodes, strict=True))
     keys = jax.random.split(jax.random.key(9), 3)
     together, reports = jax.vmap(lambda state, samples, key: improve(state, samples, settings(), key=key))(
@@ -318,13 +343,13 @@ def test_each_pass_of_the_critic_uses_every_row_once() -> None:
 def test_settings_are_traced() -> None:
     """A sweep over numbers that only scale something compiles once."""
     policy = tiny_policy("gaussian")
-    actions, advantages = actions_of(policy), normalise(jnp.arange(float(len(OBSERVATIONS))))
+    episodes, advantages = samples_of(policy), normalise(jnp.arange(float(ROWS)))
     traces = []
 
     @eqx.filter_jit
     def step(chosen):
         traces.append(1)
-        return natural_step(policy, OBSERVATIONS, actions, advantages, chosen)[1]
+        return natural_step(policy, episodes, advantages, chosen)[1]
 
     for max_kl in (1e-4, 1e-3, 1e-2):
         step(dataclasses.replace(settings(), max_kl=jnp.array(max_kl, jnp.float32)))

@@ -160,7 +160,7 @@ def test_policies_are_dealt_out_and_a_task_without_reward_keeps_its_policy(tmp_p
     """Three tasks, two seeds, two policies: they take turns; and without reward each comes out as it went in."""
     policies = [GaussianPolicy(2, 2, (4,), key=jax.random.key(i)) for i in range(2)]
     config = dataclasses.replace(TINY, seeds=2)
-    state = finetune_module.start_finetuning(policies, make("gridworld-slope"), 3, config)
+    state = finetune_module.start_finetuning(policies, make("gridworld-slope"), "GWN", 3, config)
     for row in range(6):
         dealt = jax.tree.map(lambda leaf, row=row: leaf[row], state.learners.policy)
         assert all(map(np.array_equal, jax.tree.leaves(dealt), jax.tree.leaves(policies[row % 2])))

@@ -53,9 +53,9 @@ def policy() -> GaussianPolicy:
 
 def test_particles_are_the_states_reached(policy: GaussianPolicy) -> None:
     steps = rollout(policy, Countdown(jnp.array(100)), 20, key=jax.random.key(1))
-    np.testing.assert_allclose(steps.observations[0], 0.0)
-    np.testing.assert_allclose(steps.particles, steps.observations + steps.actions, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(steps.particles[:-1], steps.observations[1:])
+    np.testing.assert_allclose(steps.perceived[0], 0.0)
+    np.testing.assert_allclose(steps.particles, steps.perceived + steps.actions, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(steps.particles[:-1], steps.perceived[1:])
     assert steps.valid.all()
 
 
@@ -98,10 +98,10 @@ def test_an_ended_episode_is_replaced_so_that_every_step_counts(policy: Gaussian
     steps, last = rollout_episodes(policy, Countdown(jnp.array(7)), 20, nothing, key=jax.random.key(1))
     assert steps.valid.all()
     assert np.flatnonzero(steps.ended).tolist() == [6, 13]
-    starts = np.flatnonzero(np.all(steps.observations == 0, axis=1)).tolist()
+    starts = np.flatnonzero(np.all(steps.perceived == 0, axis=1)).tolist()
     assert starts == [0, 7, 14]
     within = ~np.asarray(steps.ended)[:-1]
-    np.testing.assert_array_equal(steps.particles[:-1][within], steps.observations[1:][within])
+    np.testing.assert_array_equal(steps.particles[:-1][within], steps.perceived[1:][within])
     np.testing.assert_array_equal(last, steps.particles[-1])
 
 
@@ -121,11 +121,11 @@ def test_collected_episodes_are_those_of_each_task(policy: GaussianPolicy) -> No
     policies = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), policy)
     keys = jax.random.split(jax.random.key(4), 2)
     found = collect_episodes(policies, member, tasks, trajectories=5, horizon=30, keys=keys)
-    assert found.observations.shape == (2, 5, 30, 2)
+    assert found.perceived.shape == (2, 5, 30, 2)
     assert found.ended[0].any()
     assert not found.ended[1].any()
     np.testing.assert_array_equal(found.rewards, found.ended.astype(float))
     one = jax.tree.map(lambda leaf: leaf[0], tasks)
     alone, last = rollout_episodes(policy, member, 30, one, key=jax.random.split(keys[0], 5)[3])
-    np.testing.assert_allclose(found.observations[0, 3], alone.observations, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found.last_observations[0, 3], last, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.perceived[0, 3], alone.perceived, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.last_perceived[0, 3], last, rtol=1e-5, atol=1e-6)

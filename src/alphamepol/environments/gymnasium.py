@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, SupportsFloat
 
+import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,8 @@ from alphamepol.environments.cmp import CMP
 from alphamepol.environments.drawing import draw_trail
 from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
+from alphamepol.memory import LARGEST, Memory, Recollection
+from alphamepol.policies import Policy, PolicyShape
 from alphamepol.tasks import GOAL_RADIUS, Goal, Task, goal_at
 
 
@@ -87,6 +90,55 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
             self._trail.append(np.asarray(self._state))
 
 
+class MemoryObservation(gymnasium.ObservationWrapper[np.ndarray, np.ndarray, np.ndarray]):
+    """Any environment, seen as a policy with memory sees it: the observation, its last change, the last action.
+
+    **Arguments**
+
+    - `env`: a Gymnasium environment with vectors as observations.
+    - `policy`: the policy whose memory it is; or that memory.
+    """
+
+    def __init__(self, env: gymnasium.Env[np.ndarray, np.ndarray], policy: Policy | Memory):
+        super().__init__(env)
+        memory = policy.memory if isinstance(policy, Policy) else policy
+        if memory is None:
+            raise InputError("policy: it has no memory, and acts in the environment as it is")
+        shape = PolicyShape.of_spaces(env.observation_space, env.action_space)
+        if (shape.observation_size, shape.actions) != (memory.change_scale.shape[-1], memory.actions):
+            raise InputError(
+                f"policy: it remembers {memory.change_scale.shape[-1]} observation numbers and actions within "
+                f"{memory.actions.describe()}, but the environment has {shape.observation_size} and "
+                f"{shape.actions.describe()}"
+            )
+        self._memory = jax.device_put(memory, _cpu())
+        self._recollection = memory.begin()
+        self.observation_space = memory_space(env.observation_space, memory)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        self._recollection = jax.device_put(self._memory.begin(), _cpu())
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, SupportsFloat, bool, bool, dict[str, Any]]:
+        self._recollection = _remember(self._memory, self._recollection, np.asarray(action))
+        return super().step(action)
+
+    def observation(self, observation: np.ndarray) -> np.ndarray:
+        perceived, self._recollection = _perceive(self._memory, self._recollection, np.asarray(observation))
+        return np.asarray(perceived)
+
+
+def memory_space(observation_space: gymnasium.Space, memory: Memory) -> gymnasium.spaces.Box:
+    """What a policy with this memory perceives of an observation space, the hidden values of a recurrent one aside."""
+    assert isinstance(observation_space, gymnasium.spaces.Box)
+    remembered = np.full(memory.inputs - observation_space.shape[0], LARGEST, np.float32)
+    low = np.concatenate([observation_space.low.astype(np.float32), -remembered])
+    high = np.concatenate([observation_space.high.astype(np.float32), remembered])
+    return gymnasium.spaces.Box(low, high, dtype=np.float32)
+
+
 def goal_environment(
     class_name: str,
     member: str | int | np.integer = 0,
@@ -109,6 +161,18 @@ goal_environment.metadata = MemberEnvironment.metadata  # pyright: ignore[report
 def _cpu() -> Any:
     """One small step at a time is quickest on the CPU, whatever accelerator there is."""
     return jax.local_devices(backend="cpu")[0]
+
+
+@jax.jit
+def _perceive(memory: Memory, recollection: Recollection, observation):
+    """What is perceived; the observation is kept for the next step."""
+    kept = eqx.tree_at(lambda recollection: recollection.observation, recollection, jnp.asarray(observation, float))
+    return memory.perceive(observation, recollection), kept
+
+
+@jax.jit
+def _remember(memory: Memory, recollection: Recollection, action):
+    return memory.remember(recollection.observation, action, recollection.hidden)
 
 
 @jax.jit

@@ -4,13 +4,13 @@ import dataclasses
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from alphamepol.environments.registry import make
 from alphamepol.runs import figures
-from alphamepol.runs.evaluate import Evaluation, evaluate
+from alphamepol.runs.evaluate import evaluate
 from alphamepol.runs.presets import preset
 from alphamepol.runs.pretrain import pretrain
+from alphamepol.runs.tables import comparison_table
 
 CLASS = "gridworld-slope"
 ALPHAS = {"mepol": 1.0, "alphamepol": 0.2}
@@ -25,11 +25,11 @@ def run_demo(folder: Path, seed: int) -> None:
         config = dataclasses.replace(preset("quick", CLASS), alpha=alpha, seed=seed)
         run_folder = folder / method
         run = pretrain(environment_class, config, folder=run_folder, resume=(run_folder / "config.json").is_file())
-        evaluations[method] = evaluate(run.policies, environment_class, config)
+        evaluations[config.label] = evaluate(run.policies, environment_class, config)
     figures.heat_maps(evaluations, environment_class, folder, name="demo")
     figures.entropy_histogram(evaluations, folder)
     console.print()
-    console.print(comparison_table(evaluations))
+    console.print(comparison_table(evaluations, "state entropy, the higher the better"))
     console.print(
         "MEPOL maximises the mean entropy and gives up the rare member (GWN, met one time in five). αMEPOL maximises "
         "the worst fifth and explores both.",
@@ -39,17 +39,3 @@ def run_demo(folder: Path, seed: int) -> None:
         f"Picture: {folder / 'demo.png'}    Runs: {folder}/mepol, {folder}/alphamepol", highlight=False, soft_wrap=True
     )
     console.print("Next: alphamepol pretrain gridworld-slope --preset paper --seeds 1", highlight=False, soft_wrap=True)
-
-
-def comparison_table(evaluations: dict[str, Evaluation]) -> Table:
-    """Entropy of each member, a column per method."""
-    first = next(iter(evaluations.values()))
-    table = Table(title="state entropy, the higher the better", title_justify="left")
-    table.add_column("member")
-    for method, evaluation in evaluations.items():
-        table.add_column(f"{figures.METHOD_NAMES[method]} (α = {evaluation.alpha:g})", justify="right")
-    table.add_column("ceiling", justify="right")
-    for i, name in enumerate(first.members):
-        entropies = [f"{evaluation.member_means[:, i].mean():.2f}" for evaluation in evaluations.values()]
-        table.add_row(f"{name} (p = {first.probabilities[i]:g})", *entropies, f"{first.ceilings[i]:.2f}")
-    return table

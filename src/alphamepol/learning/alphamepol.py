@@ -71,13 +71,13 @@ def improve_off_policy(
 
     `tail_size` is ⌈αM⌉ (E7), `trust_region` is δ, the largest KL (E6) from the policy that sampled.
     """
-    sampling_log_probs = log_probabilities(learner.policy, trajectories.observations, trajectories.actions)
+    sampling_log_probs = log_probabilities(learner.policy, trajectories.perceived, trajectories.actions)
 
     def step(current: Iterate) -> Iterate:
         rate = learning_rate * 0.5**current.backtracks
         gradient = tail_gradient(current, trajectories, neighbourhood, tail_size)
         candidate = ascend(current.learner, gradient, rate)
-        log_probs = log_probabilities(candidate.policy, trajectories.observations, trajectories.actions)
+        log_probs = log_probabilities(candidate.policy, trajectories.perceived, trajectories.actions)
         log_ratios = log_probs - sampling_log_probs
         entropies, kl = estimate(log_ratios, trajectories, neighbourhood)
 
@@ -118,7 +118,7 @@ def improve_on_policy(
     gradient = on_policy_gradient(learner.policy, trajectories, entropies, tail_size=tail_size, baseline=baseline)
     improved = ascend(learner, gradient, learning_rate)
 
-    samples = trajectories.observations, trajectories.actions
+    samples = trajectories.perceived, trajectories.actions
     log_ratios = log_probabilities(improved.policy, *samples) - log_probabilities(learner.policy, *samples)
     entropies_after, kl = estimate(log_ratios, trajectories, neighbourhood)
     end = Iterate(improved, log_ratios, entropies_after, kl, jnp.array(1), jnp.array(0), jnp.array(True))
@@ -136,7 +136,7 @@ def tail_gradient(iterate: Iterate, trajectories: Trajectories, neighbourhood: N
         lambda leaf: leaf[tail], (trajectories, neighbourhood, iterate.log_ratios)
     )
     coefficients = jax.grad(lambda ratios: jnp.mean(estimate(ratios, samples, neighbours)[0]))(log_ratios)
-    return score_sum(iterate.learner.policy, samples.observations, samples.actions, coefficients)
+    return score_sum(iterate.learner.policy, samples.perceived, samples.actions, coefficients)
 
 
 def on_policy_gradient(
@@ -152,7 +152,7 @@ def on_policy_gradient(
     samples = jax.tree.map(lambda leaf: leaf[tail], trajectories)
     worth = entropies[tail] if baseline else entropies[tail] - entropies[tail[-1]]
     coefficients = jnp.where(samples.valid, worth[:, None, None] / tail_size, 0.0)
-    return score_sum(policy, samples.observations, samples.actions, coefficients)
+    return score_sum(policy, samples.perceived, samples.actions, coefficients)
 
 
 def ascend(learner: Learner, gradient: Policy, rate: Float[Array, ""]) -> Learner:

@@ -15,14 +15,14 @@ ADAM = optax.scale_by_adam()
 
 
 class Critic(eqx.Module):
-    """The value of an observation by a ReLU network, with the Adam moments that it is fitted with."""
+    """The value of what is perceived by a ReLU network, with the Adam moments that it is fitted with."""
 
     layers: tuple[eqx.nn.Linear, ...]
     moments: optax.OptState
 
-    def __init__(self, observation_size: int, hidden: Sequence[int] = (64, 64), *, key: PRNGKeyArray):
+    def __init__(self, input_size: int, hidden: Sequence[int] = (64, 64), *, key: PRNGKeyArray):
         """Orthogonal weights (gain √2, 1 for the last layer), biases of zero."""
-        sizes = [observation_size, *hidden, 1]
+        sizes = [input_size, *hidden, 1]
         keys = jax.random.split(key, len(sizes) - 1)
         gains = [2**0.5] * len(hidden) + [1.0]
         self.layers = tuple(
@@ -30,13 +30,13 @@ class Critic(eqx.Module):
         )
         self.moments = ADAM.init(self.layers)  # pyright: ignore[reportArgumentType] (Optax does not know modules)
 
-    def __call__(self, observation: Float[Array, " observation"]) -> Float[Array, ""]:
-        return feed_forward(self.layers, observation)[0]
+    def __call__(self, perceived: Float[Array, " inputs"]) -> Float[Array, ""]:
+        return feed_forward(self.layers, perceived)[0]
 
 
 def fit_critic(
     critic: Critic,
-    observations: Shaped[Array, "rows observation"],
+    inputs: Shaped[Array, "rows inputs"],
     targets: Float[Array, " rows"],
     rate: Float[Array, ""],
     *,
@@ -58,7 +58,7 @@ def fit_critic(
     order, weights = (part.reshape(-1, batch) for part in jax.vmap(shuffled)(jax.random.split(key, passes)))
 
     def loss(layers, chosen, weights):
-        errors = jax.vmap(lambda one: feed_forward(layers, one)[0])(observations[chosen]) - targets[chosen]
+        errors = jax.vmap(lambda one: feed_forward(layers, one)[0])(inputs[chosen]) - targets[chosen]
         return jnp.sum(weights * errors**2) / jnp.sum(weights)
 
     def fit(critic: Critic, minibatch):

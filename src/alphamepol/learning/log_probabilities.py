@@ -5,27 +5,34 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from alphamepol.mapping import rows_per_product
-from alphamepol.policies import Policy
+from alphamepol.policies import Policy, feed_forward
 
 
 def log_probabilities(
     policy: Policy,
-    observations: Shaped[Array, "*batch time observation"],
+    perceived: Shaped[Array, "*batch time inputs"],
     actions: Shaped[Array, "..."],
 ) -> Float[Array, "*batch time"]:
     """ln π of every action, trajectory by trajectory."""
-    *batch, time = observations.shape[:-1]
-    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(batch) :]), (observations, actions))
+    *batch, time = perceived.shape[:-1]
+    perceived, actions = (leaf.reshape(-1, *leaf.shape[len(batch) :]) for leaf in (perceived, actions))
+    # A recurrent memory goes through all trajectories side by side, step by step; the rest goes piece by piece.
+    inputs = jax.vmap(policy.network_inputs)(perceived)
+
+    def one_step(inputs: Float[Array, " inputs"], action: Shaped[Array, "..."]) -> Float[Array, ""]:
+        return policy.head(feed_forward(policy.layers, inputs)).log_prob(action)
+
     # What happens inside a trajectory is computed again for the gradient, so that memory stays that of one piece.
-    one = jax.checkpoint(lambda pair: jax.vmap(policy.log_prob)(*pair), prevent_cse=False)
-    return jax.lax.map(one, flat, batch_size=max(1, rows_per_product() // time)).reshape(*batch, time)
+    one = jax.checkpoint(lambda pair: jax.vmap(one_step)(*pair), prevent_cse=False)
+    pieces = max(1, rows_per_product() // time)
+    return jax.lax.map(one, (inputs, actions), batch_size=pieces).reshape(*batch, time)
 
 
 def score_sum(
     policy: Policy,
-    observations: Shaped[Array, "*batch time observation"],
+    perceived: Shaped[Array, "*batch time inputs"],
     actions: Shaped[Array, "..."],
     coefficients: Float[Array, "*batch time"],
 ) -> Policy:
     """Σ c_t ∇ ln π(a_t|s_t) over all steps."""
-    return jax.grad(lambda policy: jnp.sum(coefficients * log_probabilities(policy, observations, actions)))(policy)
+    return jax.grad(lambda policy: jnp.sum(coefficients * log_probabilities(policy, perceived, actions)))(policy)

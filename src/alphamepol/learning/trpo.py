@@ -3,6 +3,9 @@
 Generalised advantages, a natural-gradient step within a trust region, then the critic (docs/method.md, "Fine-tuning").
 """
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -54,22 +57,21 @@ def improve(
     state: TrpoState, episodes: Episodes, settings: TrpoSettings, *, key: PRNGKeyArray
 ) -> tuple[TrpoState, TrpoReport]:
     """One iteration of one task, (T1) to (T5)."""
-    values = jax.vmap(jax.vmap(state.critic))(episodes.observations)
-    last_values = jax.vmap(state.critic)(episodes.last_observations)
+    values = jax.vmap(jax.vmap(state.critic))(episodes.perceived)
+    last_values = jax.vmap(state.critic)(episodes.last_perceived)
     advantages = jax.vmap(generalised_advantages, in_axes=(0, 0, 0, 0, None, None))(
         episodes.rewards, episodes.ended, values, last_values, settings.discount, settings.gae_lambda
     )
     # Until the first reward there is nothing to learn, only the fresh critic's noise, which normalising would blow up.
     rewarded = state.rewarded | jnp.any(episodes.rewards != 0)
-    observations, actions = (_flatten(leaf) for leaf in (episodes.observations, episodes.actions))
     policy, (kl, improvement, step) = jax.lax.cond(
         rewarded,
-        lambda: natural_step(state.policy, observations, actions, normalise(advantages.ravel()), settings),
+        lambda: natural_step(state.policy, episodes, normalise(advantages.ravel()), settings),
         lambda: (state.policy, (jnp.array(0.0),) * 3),
     )
     critic, critic_loss = fit_critic(
         state.critic,
-        observations,
+        _flatten(episodes.perceived),
         (advantages + values).ravel(),
         settings.critic_rate,
         passes=settings.critic_passes,
@@ -106,14 +108,11 @@ def normalise(advantages: Float[Array, " rows"]) -> Float[Array, " rows"]:
 
 
 def natural_step(
-    policy: Policy,
-    observations: Shaped[Array, "rows observation"],
-    actions: Shaped[Array, "rows ..."],
-    advantages: Float[Array, " rows"],
-    settings: TrpoSettings,
+    policy: Policy, episodes: Episodes, advantages: Float[Array, " rows"], settings: TrpoSettings
 ) -> tuple[Policy, tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]]:
     """(T2) to (T4); returns the new policy, its KL, the improvement of the surrogate, and the fraction of the step."""
-    network = linearise(policy.layers, observations)
+    actions = _flatten(episodes.actions)
+    network = linearise_policy(policy, episodes)
     old = jax.vmap(policy.head)(network.outputs)
     old_log_probs = jax.vmap(lambda one, action: one.log_prob(action))(old, actions)
 
@@ -129,15 +128,12 @@ def natural_step(
 
     def to_gradient(by_outputs: Float[Array, "rows outputs"], by_policy: Policy) -> Float[Array, " parameters"]:
         """The whole gradient, from that by the outputs and that by what the head uses."""
-        through_network = eqx.tree_at(
-            lambda policy: policy.layers, jax.tree.map(jnp.zeros_like, policy), network.pull(by_outputs)
-        )
-        return ravel_pytree(jax.tree.map(jnp.add, by_policy, through_network))[0]
+        return ravel_pytree(jax.tree.map(jnp.add, by_policy, network.pull(by_outputs)))[0]
 
     def fisher_product(vector: Float[Array, " parameters"]) -> Float[Array, " parameters"]:
         """(F + damping) v: the Jacobian, the Hessian of the KL by the few outputs, the Jacobian transposed."""
         tangent = as_policy(vector)
-        along = network.push(tangent.layers), tangent
+        along = network.push(tangent), tangent
         _, bent = jax.jvp(jax.grad(mean_kl, argnums=(0, 1)), here, along)
         return to_gradient(*bent) + settings.damping * vector
 
@@ -150,7 +146,7 @@ def natural_step(
     def attempt(search: LineSearch) -> LineSearch:
         step = jnp.where(search.tries == 0, 1.0, search.step / 2)
         candidate = as_policy(parameters + step * full_step)
-        outputs = evaluate_network(candidate.layers, observations)
+        outputs = network_outputs(candidate, episodes)
         kl, gained = mean_kl(outputs, candidate), surrogate(outputs, candidate) - start
         return LineSearch(step, kl, gained, search.tries + 1, (gained > 0) & (kl < settings.max_kl))
 
@@ -162,6 +158,37 @@ def natural_step(
     )
     step, kl, gained = (jnp.where(end.accepted, number, 0.0) for number in (end.step, end.kl, end.gained))
     return as_policy(parameters + jnp.where(end.accepted, step * full_step, 0.0)), (kl, gained, step)
+
+
+class LinearisedPolicy(NamedTuple):
+    """A policy's network on all rows of some episodes, around its parameters."""
+
+    outputs: Float[Array, "rows outputs"]
+    push: Callable[[Policy], Float[Array, "rows outputs"]]
+    """J·v: how the outputs change along a change of the policy."""
+    pull: Callable[[Float[Array, "rows outputs"]], Policy]
+    """Jᵀ·u: the gradient by the policy of Σ u · outputs."""
+
+
+def linearise_policy(policy: Policy, episodes: Episodes) -> LinearisedPolicy:
+    """With the kept derivatives of `linearise`; a recurrent memory, which they do not cover, by differentiation."""
+    if policy.memory is not None and policy.memory.recurrence is not None:
+        outputs, push = jax.linearize(lambda policy: network_outputs(policy, episodes), policy)
+        transposed = jax.linear_transpose(push, policy)
+        return LinearisedPolicy(outputs, push, lambda cotangent: transposed(cotangent)[0])
+    network = linearise(policy.layers, _flatten(episodes.perceived))
+    nothing = jax.tree.map(jnp.zeros_like, policy)
+    return LinearisedPolicy(
+        network.outputs,
+        lambda tangent: network.push(tangent.layers),
+        lambda cotangent: eqx.tree_at(lambda policy: policy.layers, nothing, network.pull(cotangent)),
+    )
+
+
+def network_outputs(policy: Policy, episodes: Episodes) -> Float[Array, "rows outputs"]:
+    """What the head takes at every step, the trajectories one after the other."""
+    inputs = jax.vmap(policy.network_inputs)(episodes.perceived, episodes.starts)
+    return evaluate_network(policy.layers, _flatten(inputs))
 
 
 class LineSearch(eqx.Module):

@@ -39,13 +39,19 @@ def policy_shape(environment_class: EnvironmentClass) -> PolicyShape:
 def check_policy_fits(policy: Policy, environment_class: EnvironmentClass, what: str = "policy") -> None:
     """Refuse a policy that cannot act in a class; `what` names it."""
     needed = policy_shape(environment_class)
-    found = PolicyShape(*(policy.architecture[part] for part in PolicyShape._fields))
-    if found.kind != needed.kind:
-        raise InputError(f"{what}: it is {found.kind}, but class {environment_class.name} needs a {needed.kind} policy")
-    if found != needed:
+    if policy.kind != needed.kind:
+        name = environment_class.name
+        raise InputError(f"{what}: it is {policy.kind}, but class {name} needs a {needed.kind} policy")
+    sizes = policy.observation_size, policy.layers[-1].out_features
+    if sizes != (needed.observation_size, needed.action_size):
         raise InputError(
-            f"{what}: it maps {found.observation_size} observation numbers to {found.action_size} action numbers, but "
+            f"{what}: it maps {sizes[0]} observation numbers to {sizes[1]} action numbers, but "
             f"class {environment_class.name} needs {needed.observation_size} and {needed.action_size}"
+        )
+    if policy.memory is not None and policy.memory.actions != needed.actions:
+        raise InputError(
+            f"{what}: it remembers actions within {policy.memory.actions.describe()}, but those of class "
+            f"{environment_class.name} are within {needed.actions.describe()}"
         )
 
 

@@ -3,9 +3,11 @@
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from alphamepol.errors import InputError
+
+Memory = Literal["none", "last", "recurrent"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ class PretrainConfig:
     """Logarithm of the policy's σ at the start."""
     hidden: tuple[int, ...] = (300, 300)
     """Widths of the policy's hidden layers."""
+    memory: Memory = "none"
+    """none: the policy sees the current observation, as in the paper; last: also what its last action did; recurrent:
+    also all before, by a GRU."""
+    recurrent_units: int = 64
+    """Hidden values of the GRU, with --memory recurrent."""
     probabilities: tuple[float, ...] = ()
     """p_M, one number per member, summing to 1; the class's own if not given. `0 1` trains a specialist."""
     seeds: int = 1
@@ -66,6 +73,12 @@ class PretrainConfig:
     def method(self) -> str:
         return "mepol" if self.alpha == 1 else "alphamepol"
 
+    @property
+    def label(self) -> str:
+        """What figures and tables call the method."""
+        method = "MEPOL" if self.alpha == 1 else f"αMEPOL ({self.alpha:g})"
+        return method if self.memory == "none" else f"{method}, memory {self.memory}"
+
     def check(self) -> None:
         """Raise an `InputError` on the first field that cannot be."""
         if not 0 < self.alpha <= 1:
@@ -86,7 +99,7 @@ class PretrainConfig:
             )
         for field in ("learning_rate", "trust_region"):
             _above_zero(self, field)
-        _check_network(self.hidden, self.initial_log_std)
+        _check_network(self)
         if not self.baseline and self.update == "off-policy":
             raise InputError("baseline: it can be left out with --update on-policy only")
         if self.initial_mean == ():
@@ -135,6 +148,10 @@ class FinetuneConfig:
     """Widths of the hidden layers where the initial policy is `random`."""
     initial_log_std: float = -1.5
     """Logarithm of σ where the initial policy is `random`."""
+    memory: Memory = "none"
+    """Memory where the initial policy is `random`: none, last or recurrent; others bring their own."""
+    recurrent_units: int = 64
+    """Hidden values of the GRU where the initial policy is `random` with --memory recurrent."""
     seeds: int = 1
     """How often each task is done, each time with other random numbers and, from a run, another of its policies."""
     seed: int = 0
@@ -169,7 +186,7 @@ class FinetuneConfig:
                 raise InputError(f"{field}: {getattr(self, field)} was given; it must be between 0 and 1")
         if not all(math.isfinite(value) for value in self.goals):
             raise InputError(f"goals: {' '.join(map(str, self.goals))} was given; coordinates must be finite")
-        _check_network(self.hidden, self.initial_log_std)
+        _check_network(self)
         _check_widths("critic_hidden", self.critic_hidden)
 
 
@@ -207,10 +224,13 @@ def _check_seeds(first: int, count: int) -> None:
         raise InputError(f"seed: {first} was given; seeds must be below 2^32")
 
 
-def _check_network(hidden: tuple[int, ...], initial_log_std: float) -> None:
-    if not -20 <= initial_log_std <= 20:
-        raise InputError(f"initial_log_std: {initial_log_std} was given; it must be between -20 and 20")
-    _check_widths("hidden", hidden)
+def _check_network(config: PretrainConfig | FinetuneConfig) -> None:
+    if not -20 <= config.initial_log_std <= 20:
+        raise InputError(f"initial_log_std: {config.initial_log_std} was given; it must be between -20 and 20")
+    _check_widths("hidden", config.hidden)
+    if config.memory not in get_args(Memory):
+        raise InputError(f"memory: {config.memory!r} was given; choose {', '.join(get_args(Memory))}")
+    _at_least(config, "recurrent_units", 1)
 
 
 def _check_widths(field: str, widths: tuple[int, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, PRNGKeyArray
@@ -11,9 +12,10 @@ from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
 from alphamepol.estimation.risk import tail_count
 from alphamepol.learning.alphamepol import EpochReport, Learner, improve_off_policy, improve_on_policy
 from alphamepol.mapping import map_leading_axis
-from alphamepol.policies import GaussianPolicy, PolicyShape, fresh_policy, regress_mean
-from alphamepol.runs.checks import check_aliasing, check_learned, check_particles, policy_shape
+from alphamepol.policies import GaussianPolicy, regress_mean
+from alphamepol.runs.checks import check_aliasing, check_learned, check_particles
 from alphamepol.runs.config import PretrainConfig
+from alphamepol.runs.fresh import fresh_policies, measure
 from alphamepol.runs.loop import LoopState
 from alphamepol.runs.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch, wait
 from alphamepol.sampling.compiled import collect
@@ -24,30 +26,24 @@ from alphamepol.seeds import seed_keys, split_purposes
 def start_state(environment_class: EnvironmentClass, config: PretrainConfig) -> LoopState:
     """Fresh policies, their mean regressed to `initial_mean` if one is given, and Adam moments of zero."""
     keys = split_purposes(seed_keys(config.seed_list))
-    learners = _fresh_learners(keys.policy, policy_shape(environment_class), config.hidden, config.initial_log_std)
+    parts = jax.vmap(jax.random.split)(keys.policy)
+    members, _ = _draw(keys.policy, 0, environment_class, config.minibatches)
+    policies = fresh_policies(
+        parts[:, 0], environment_class, config, members=members, batch=config.batch, horizon=config.horizon
+    )
     if config.initial_mean != "none":
         space = environment_class[0].observation_space
         target, low, high = (jnp.array(part, float) for part in (config.initial_mean, space.low, space.high))
-        learners = _regress(learners, keys.policy, target, low, high)
-    return LoopState(learners, keys.epochs)
-
-
-@partial(jax.jit, static_argnums=(1, 2, 3))
-def _fresh_learners(keys: Key[Array, " seeds"], shape: PolicyShape, hidden: tuple[int, ...], log_std: float) -> Learner:
-    def one_seed(key: PRNGKeyArray) -> Learner:
-        return Learner.start(fresh_policy(shape, hidden, log_std, key=jax.random.split(key)[0]))
-
-    return map_leading_axis(one_seed)(keys)
+        policies = _regress(policies, parts[:, 1], target, low, high)
+    return LoopState(jax.vmap(Learner.start)(policies), keys.epochs)
 
 
 @jax.jit
-def _regress(learners: Learner, keys: Key[Array, " seeds"], target, low, high) -> Learner:
-    def one_seed(learner: Learner, key: PRNGKeyArray) -> Learner:
-        policy = learner.policy
-        assert isinstance(policy, GaussianPolicy)
-        return Learner.start(regress_mean(policy, target, low, high, key=jax.random.split(key)[1]))
+def _regress(policies: GaussianPolicy, keys: Key[Array, " seeds"], target, low, high) -> GaussianPolicy:
+    def one_seed(policy: GaussianPolicy, key: PRNGKeyArray) -> GaussianPolicy:
+        return regress_mean(policy, target, low, high, key=key)
 
-    return map_leading_axis(one_seed)(learners, keys)
+    return map_leading_axis(one_seed)(policies, keys)
 
 
 def run_epoch(
@@ -68,6 +64,8 @@ def run_epoch(
     with stopwatch.phase(LEARNING):
         learners, report = wait(improve(state.learners, trajectories, neighbourhood, config))
         check_learned(learners, report, seeds, when)
+        if policies.memory is not None:
+            learners = eqx.tree_at(lambda learners: learners.policy, learners, measure(learners.policy, trajectories))
     return LoopState(learners, state.keys), report, trajectories
 
 

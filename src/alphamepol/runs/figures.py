@@ -27,7 +27,6 @@ from alphamepol.statistics import bootstrap_interval
 
 # Okabe and Ito's palette, which colour-blind people tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#999999", "#882255")
-METHOD_NAMES = {"alphamepol": "αMEPOL", "mepol": "MEPOL"}
 WALL_COLOUR = "#5b6068"
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -92,7 +91,7 @@ def entropy_histogram(evaluations: Mapping[str, Evaluation], folder: Path) -> No
                 axes.bar(edges[:-1], shares, np.diff(edges), below, align="edge", color=colour, label=name)
                 below += shares
                 rows += [(method, name, *row) for row in zip(edges[:-1], edges[1:], shares, strict=True)]
-            axes.set(ylabel="share of trajectories", title=METHOD_NAMES.get(method, method))
+            axes.set(ylabel="share of trajectories", title=method)
             axes.legend(ncols=2 if len(parts) > 4 else 1)
         all_axes[-1].set_xlabel("entropy of one trajectory")
         _save(figure, folder / "entropy-histogram.png")
@@ -102,9 +101,10 @@ def entropy_histogram(evaluations: Mapping[str, Evaluation], folder: Path) -> No
 def heat_maps(
     evaluations: Mapping[str, Evaluation], environment_class: EnvironmentClass, folder: Path, name: str = "heat-maps"
 ) -> None:
-    """Where the agent goes in each member, on a log scale, all seeds together; one row per method.
+    """Where the agent goes in each member, on a log scale, all seeds together.
 
-    Particles that are not in the plane have no map; then nothing is drawn.
+    Five members side by side, one row per method, then the next five. Particles that are not in the plane have no
+    map; then nothing is drawn.
     """
     maps = {
         method: VisitMap(evaluation.visits.shares.mean(axis=0), evaluation.visits.extent)
@@ -114,19 +114,23 @@ def heat_maps(
     if not maps:
         return
     members = environment_class.names
-    columns = len(members) if len(maps) > 1 else min(5, len(members))
-    panels = [(method, i) for method in maps for i in range(len(members))]
-    rows = math.ceil(len(panels) / columns)
+    columns = min(5, len(members))
+    bands = math.ceil(len(members) / columns)
     norm = LogNorm(1e-5, max(float(visits.shares.max()) for visits in maps.values()))
     with matplotlib.rc_context(STYLE):
+        rows = bands * len(maps)
         figure = Figure(figsize=(max(4.8, 2.3 * columns + 0.6), 2.6 * rows + 0.1), layout="constrained")
         all_axes = figure.subplots(rows, columns, squeeze=False)
-        for axes, (method, i) in zip(all_axes.flat, panels, strict=False):
-            _draw_heat_map(axes, maps[method].shares[i], maps[method].extent, environment_class[i], norm)
-            label = f"{METHOD_NAMES.get(method, method)} in {members[i]}" if len(maps) > 1 else members[i]
-            axes.set_title(f"{label}\nentropy {evaluations[method].member_means[:, i].mean():.2f}")
-        for axes in all_axes.flat[len(panels) :]:
+        for axes in all_axes.flat:
             axes.set_axis_off()
+        for i, member in enumerate(members):
+            for j, (method, visits) in enumerate(maps.items()):
+                axes = all_axes[i // columns * len(maps) + j, i % columns]
+                axes.set_axis_on()
+                _draw_heat_map(axes, visits.shares[i], visits.extent, environment_class[i], norm)
+                axes.set_title(f"{member}\nentropy {evaluations[method].member_means[:, i].mean():.2f}")
+                if len(maps) > 1 and i % columns == 0:
+                    axes.set_ylabel(method)
         figure.colorbar(ScalarMappable(norm, "viridis"), ax=all_axes, label="share of time", shrink=0.8, aspect=30)
         _save(figure, folder / f"{name}.png")
     _write_csv(folder / f"{name}.csv", ("method", "member", "x", "y", "share"), _visit_rows(maps, members))

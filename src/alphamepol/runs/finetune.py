@@ -27,7 +27,7 @@ from alphamepol.runs.iteration import run_iteration, start_finetuning
 from alphamepol.runs.loop import Loop, LoopState, run_loop, running
 from alphamepol.runs.metrics import read_metrics
 from alphamepol.runs.progress import RunProgress
-from alphamepol.runs.sources import Source, read_source
+from alphamepol.runs.sources import Source, common_class, read_source, short_names
 from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch
 from alphamepol.runs.tables import finetune_table, show_iteration
 from alphamepol.seeds import goal_key
@@ -81,7 +81,7 @@ def finetune(
     Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
     """
     config = config or FinetuneConfig()
-    source = read_source(init)
+    source = read_source(init, config.memory)
     plan = plan_finetuning([source], member, config, environment_class, tasks)
     folder = folder or default_folder([source], plan.member, config)
     return finetune_source(source, plan, RunFolder(folder), resume=resume, quiet=quiet)
@@ -107,7 +107,7 @@ def plan_finetuning(
     """Find the class and the tasks, and refuse what cannot be."""
     config.check()
     if environment_class is None:
-        environment_class = _own_class(sources)
+        environment_class = common_class(sources)
     environment_class = resolve_class(environment_class)
     where = environment_class[member]
     name = member if isinstance(member, str) else environment_class.names[member]
@@ -150,13 +150,6 @@ def finetune_source(source: Source, plan: Plan, folder: RunFolder, *, resume: bo
     return FinetuneRun(folder.path, source.label, folder.read_summary())
 
 
-def short_names(sources: Sequence[Source]) -> list[str]:
-    """A name for each source that can be part of a file name, all different."""
-    paths = [Path(source.name).resolve() for source in sources]
-    names = [path.stem if path.is_file() else path.name for path in paths]
-    return names if len(set(names)) == len(names) else [f"{number}-{name}" for number, name in enumerate(names)]
-
-
 def default_folder(sources: Sequence[Source], member: str, config: FinetuneConfig) -> Path:
     """Where fine-tuning goes if nobody says."""
     return Path("runs") / f"finetune-{member}-{'-'.join(short_names(sources))}-seed-{config.seed}"
@@ -177,7 +170,7 @@ def _run(source: Source, plan: Plan, folder: RunFolder, progress: RunProgress, r
         unit="iteration",
         total=config.iterations,
         checkpoint_every=config.checkpoint_every,
-        start=lambda: start_finetuning(policies, plan.environment_class, len(plan.tasks), config),
+        start=lambda: start_finetuning(policies, plan.environment_class, plan.member, len(plan.tasks), config),
         step=step,
         show=show_iteration,
         labels=("task", "seed"),
@@ -232,6 +225,7 @@ def _summarise(source: Source, plan: Plan, metrics: list[dict[str, Any]], stopwa
         "member": plan.member,
         "init": source.name,
         "label": source.label,
+        "memory": source.memory or config.memory,
         "tasks": [task.describe() for task in plan.tasks],
         "iterations": config.iterations,
         "seeds": list(range(config.seed, config.seed + config.seeds)),
@@ -258,17 +252,6 @@ def _goals_of(member: CMP, config: FinetuneConfig) -> list[Goal]:
         raise InputError(f"goals: {given} was given, {len(config.goals)} numbers; each goal needs {size}")
     places = np.reshape(config.goals, (-1, size)).tolist()
     return [Goal(place, config.goal_radius) for place in places]
-
-
-def _own_class(sources: Sequence[Source]) -> str:
-    classes = {source.class_name: source.name for source in sources if source.class_name}
-    if not classes:
-        names = " ".join(source.name for source in sources)
-        raise InputError(f"class: {names} does not say in which class it acts; say so with --class")
-    if len(classes) > 1:
-        said = ", ".join(f"{name} of {class_name}" for class_name, name in classes.items())
-        raise InputError(f"class: the runs are of different classes ({said}); say with --class which one is meant")
-    return next(iter(classes))
 
 
 def _policy_file(task: int, seed: int) -> str:

@@ -16,11 +16,10 @@ from alphamepol.runs.finetune import (
     default_folder,
     finetune_source,
     plan_finetuning,
-    short_names,
 )
 from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
-from alphamepol.runs.sources import Source, read_source
+from alphamepol.runs.sources import Source, distinct_labels, read_source, short_names
 from alphamepol.runs.tables import finetune_table
 
 
@@ -36,7 +35,7 @@ def finetune_inits(
     """Fine-tune from each; returns the folder, which holds a run, or one run per initial policy and the comparison."""
     if not inits:
         raise InputError("init: none was given; name the folder of a run, a policy file, or random")
-    sources = [read_source(init) for init in inits]
+    sources = [read_source(init, config.memory) for init in inits]
     plan = plan_finetuning(sources, member, config, class_name, None)
     names = short_names(sources)
     folder = folder or default_folder(sources, member, config)
@@ -58,7 +57,7 @@ def _compare(sources: dict[str, Source], plan: Plan, folder: Path, received: Int
         begun = resume and (folder / name / "config.json").is_file()
         runs[name] = finetune_source(source, plan, RunFolder(folder / name), resume=begun, quiet=False)
         received.check()
-    labels = _labels(runs)
+    labels = dict(zip(sources, distinct_labels(list(sources.values())), strict=True))
     figures.returns(
         {labels[name]: run.returns for name, run in runs.items()},
         [task.describe() for task in plan.tasks],
@@ -81,15 +80,9 @@ def _check_folder(folder: Path, names: Sequence[str], *, resume: bool) -> None:
         )
 
 
-def _labels(runs: dict[str, FinetuneRun]) -> dict[str, str]:
-    """What figures call each run: its method, with its name where several have the same."""
-    labels = [run.label for run in runs.values()]
-    return {name: run.label if labels.count(run.label) == 1 else f"{run.label} {name}" for name, run in runs.items()}
-
-
 def _summarise(plan: Plan, runs: dict[str, FinetuneRun]) -> dict[str, Any]:
     """summary.json of the comparison: as that of a run, with an entry for each initial policy."""
-    parts = ("init", "label", "returns", "final", "steps_per_second", "seconds", "device")
+    parts = ("init", "label", "memory", "returns", "final", "steps_per_second", "seconds", "device")
     return {
         "class": plan.environment_class.name,
         "member": plan.member,

@@ -13,9 +13,10 @@ from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.learning.critic import Critic
 from alphamepol.learning.trpo import TrpoReport, TrpoSettings, TrpoState, improve
 from alphamepol.mapping import map_leading_axis
-from alphamepol.policies import Policy, PolicyShape, fresh_policy
-from alphamepol.runs.checks import check_finetuned, policy_shape
+from alphamepol.policies import Policy
+from alphamepol.runs.checks import check_finetuned
 from alphamepol.runs.config import FinetuneConfig
+from alphamepol.runs.fresh import fresh_policies
 from alphamepol.runs.loop import LoopState
 from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch, wait
 from alphamepol.sampling.compiled import collect_episodes
@@ -25,29 +26,32 @@ from alphamepol.tasks import Task
 
 
 def start_finetuning(
-    policies: Sequence[Policy], environment_class: EnvironmentClass, tasks: int, config: FinetuneConfig
+    policies: Sequence[Policy], environment_class: EnvironmentClass, member: str, tasks: int, config: FinetuneConfig
 ) -> LoopState:
     """A critic and a policy for each task and seed, seeds of a task side by side.
 
     The given policies are dealt out in turn; if there are none, each task and seed gets a fresh one.
     """
     rows = tasks * config.seeds
-    dealt = [policies[row % len(policies)] for row in range(rows)] if policies else None
-    stacked = dealt and jax.tree.map(lambda *leaves: jnp.stack(leaves), *dealt)
-    keys = finetuning_keys(config.seed, config.seeds, tasks)
-    return _start(keys, stacked, policy_shape(environment_class), config)
+    parts = jax.vmap(lambda key: jax.random.split(key, 3))(finetuning_keys(config.seed, config.seeds, tasks))
+    critic_keys, policy_keys, iterations_keys = parts[:, 0], parts[:, 1], parts[:, 2]
+    if policies:
+        dealt = [policies[row % len(policies)] for row in range(rows)]
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *dealt)
+    else:
+        members = jnp.full((rows, config.trajectories), environment_class.index(member))
+        stacked = fresh_policies(
+            policy_keys, environment_class, config, members=members, batch=1, horizon=config.horizon
+        )
+    return LoopState(_start(stacked, critic_keys, config.critic_hidden), iterations_keys)
 
 
-@partial(jax.jit, static_argnames=("shape", "config"))
-def _start(keys: Key[Array, " rows"], policies: Policy | None, shape: PolicyShape, config: FinetuneConfig) -> LoopState:
-    def one(key: PRNGKeyArray, policy: Policy | None) -> tuple[TrpoState, PRNGKeyArray]:
-        critic_key, policy_key, iterations_key = jax.random.split(key, 3)
-        if policy is None:
-            policy = fresh_policy(shape, config.hidden, config.initial_log_std, key=policy_key)
-        critic = Critic(shape.observation_size, config.critic_hidden, key=critic_key)
-        return TrpoState(policy, critic, jnp.array(False)), iterations_key
+@partial(jax.jit, static_argnames="critic_hidden")
+def _start(policies: Policy, keys: Key[Array, " rows"], critic_hidden: tuple[int, ...]) -> TrpoState:
+    def one(policy: Policy, key: PRNGKeyArray) -> TrpoState:
+        return TrpoState(policy, Critic(policy.perceived_size, critic_hidden, key=key), jnp.array(False))
 
-    return LoopState(*jax.vmap(one)(keys, policies))
+    return jax.vmap(one)(policies, keys)
 
 
 def run_iteration(
@@ -91,7 +95,7 @@ def trpo_settings(config: FinetuneConfig) -> TrpoSettings:
 def _improve(learners: TrpoState, episodes: Episodes, settings: TrpoSettings, keys: Key[Array, " rows"]):
     def one(learner: TrpoState, episodes: Episodes, key: PRNGKeyArray):
         improved, report = improve(learner, episodes, settings, key=key)
-        judged = jax.tree.leaves((improved.policy, improved.critic.layers, report, episodes.observations))
+        judged = jax.tree.leaves((improved.policy, improved.critic.layers, report, episodes.perceived))
         finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in judged]))
         return improved, report, finite
 

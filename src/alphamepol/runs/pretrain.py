@@ -52,7 +52,7 @@ def pretrain(
 
     - `environment_class`: a class or its name.
     - `config`: e.g. `preset("quick")` or `PretrainConfig(alpha=0.2, epochs=50)`.
-    - `folder`: the run folder; by default `runs/CLASS-alpha-α-seed-FIRST`.
+    - `folder`: the run folder; by default `runs/CLASS-alpha-α-seed-FIRST`, with the memory after α if there is one.
     - `resume`: continue the run in that folder; a finished one is only read.
     - `quiet`: show no progress.
 
@@ -80,7 +80,8 @@ def pretrain(
 
 def default_folder(class_name: str, config: PretrainConfig) -> Path:
     """Where a run goes if nobody says."""
-    return Path("runs") / f"{class_name}-alpha-{config.alpha:g}-seed-{config.seed}"
+    memory = "" if config.memory == "none" else f"-{config.memory}"
+    return Path("runs") / f"{class_name}-alpha-{config.alpha:g}{memory}-seed-{config.seed}"
 
 
 def _run(
@@ -120,11 +121,11 @@ def _run(
     received.check()
     progress.say("drawing figures")
     figures.learning_curves(read_metrics(folder.metrics), environment_class, folder.figures)
-    figures.entropy_histogram({config.method: evaluation}, folder.figures)
-    figures.heat_maps({config.method: evaluation}, environment_class, folder.figures)
+    figures.entropy_histogram({config.label: evaluation}, folder.figures)
+    figures.heat_maps({config.label: evaluation}, environment_class, folder.figures)
     # The summary comes last: a run that has one is whole.
     write_atomically(folder.summary, to_json(summarise(config, evaluation, stopwatch)))
-    progress.finish(evaluation_table(evaluation, f"final policies, α = {config.alpha:g}"))
+    progress.finish(evaluation_table(evaluation, f"final policies of {config.label}"))
 
 
 def _draw_visits(environment_class: EnvironmentClass, trajectories: Trajectories) -> dict[str, np.ndarray]:

@@ -65,6 +65,7 @@ def summarise(config: PretrainConfig, evaluation: Evaluation, stopwatch: Stopwat
     steps = config.epochs * config.trajectories * config.horizon * config.seeds
     return {
         "method": config.method,
+        "memory": config.memory,
         "epochs": config.epochs,
         **evaluation.to_dict(),
         "evaluation_batches": config.evaluation_batches,

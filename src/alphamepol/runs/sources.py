@@ -1,6 +1,6 @@
 """Where policies come from: a run folder, a policy file, or nowhere (`random`)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,19 +27,33 @@ class Source:
     config: PretrainConfig | None = None
     """The settings of that run."""
 
+    @property
+    def memory(self) -> str:
+        """What the policies remember: none, last or recurrent."""
+        return ", ".join(sorted({_memory(policy) for policy in self.policies.values()}))
 
-def read_source(given: str | Path | Policy) -> Source:
-    """Read what is named as RUN, POLICY or `random`, or take a policy as it is."""
+
+def read_source(given: str | Path | Policy, random_memory: str = "none") -> Source:
+    """Read what is named as RUN, POLICY or `random`, or take a policy as it is; `random_memory` is that of `random`."""
     if isinstance(given, Policy):
-        return Source("policy", "policy", {0: given})
+        return Source("policy", _label("policy", _memory(given)), {0: given})
     if str(given) == RANDOM:
-        return Source(RANDOM, "Random", {})
+        return Source(RANDOM, _label("Random", random_memory), {})
     path = Path(given)
     if path.is_dir():
         return _read_run(path)
     if not path.is_file():
         raise InputError(f"run: there is no run folder or policy file {path}")
-    return Source(str(given), path.stem, {0: load_policy(path)})
+    policy = load_policy(path)
+    return Source(str(given), _label(path.stem, _memory(policy)), {0: policy})
+
+
+def _label(name: str, memory: str) -> str:
+    return name if memory == "none" else f"{name}, memory {memory}"
+
+
+def _memory(policy: Policy) -> str:
+    return policy.memory.kind if policy.memory else "none"
 
 
 def _read_run(path: Path) -> Source:
@@ -53,5 +67,30 @@ def _read_run(path: Path) -> Source:
         config, class_name = config_from_dict(PretrainConfig, described["config"]), str(described["class"])
     except (KeyError, TypeError) as error:
         raise InputError(f"run: {folder.config} is not of a pre-training run ({error})") from error
-    label = "MEPOL" if config.alpha == 1 else f"αMEPOL ({config.alpha:g})"
-    return Source(str(path), label, folder.load_policies(), class_name, config)
+    return Source(str(path), config.label, folder.load_policies(), class_name, config)
+
+
+def short_names(sources: Sequence[Source]) -> list[str]:
+    """A name for each source that can be part of a file name, all different."""
+    paths = [Path(source.name).resolve() for source in sources]
+    names = [path.stem if path.is_file() else path.name for path in paths]
+    return names if len(set(names)) == len(names) else [f"{number}-{name}" for number, name in enumerate(names)]
+
+
+def distinct_labels(sources: Sequence[Source]) -> list[str]:
+    """What figures call each source: its label, with its name where several have the same."""
+    labels = [source.label for source in sources]
+    named = zip(labels, short_names(sources), strict=True)
+    return [label if labels.count(label) == 1 else f"{label} {name}" for label, name in named]
+
+
+def common_class(sources: Sequence[Source]) -> str:
+    """The class that the runs among the sources were pre-trained on."""
+    classes = {source.class_name: source.name for source in sources if source.class_name}
+    if not classes:
+        names = " ".join(source.name for source in sources)
+        raise InputError(f"class: {names} does not say in which class it acts; say so with --class")
+    if len(classes) > 1:
+        said = ", ".join(f"{name} of {class_name}" for class_name, name in classes.items())
+        raise InputError(f"class: the runs are of different classes ({said}); say with --class which one is meant")
+    return next(iter(classes))

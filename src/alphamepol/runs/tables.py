@@ -1,7 +1,7 @@
 """What is shown of a run's numbers: lines, and tables."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,13 @@ from rich.text import Text
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.evaluate import Evaluation
+from alphamepol.statistics import bootstrap_interval
 
 
 def pretrain_title(environment_class: EnvironmentClass, config: PretrainConfig, folder: Path) -> str:
     """What is run, in a line."""
-    title = f"{'MEPOL' if config.alpha == 1 else 'αMEPOL'} (α = {config.alpha:g}) on {environment_class.name}"
     seeds = f"{config.seeds} seed{'s' if config.seeds > 1 else ''}"
-    return f"{title}, {config.epochs} epochs, {seeds}, in {folder}"
+    return f"{config.label} on {environment_class.name}, {config.epochs} epochs, {seeds}, in {folder}"
 
 
 def show_epoch(environment_class: EnvironmentClass, lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
@@ -54,6 +54,34 @@ def evaluation_table(evaluation: Evaluation, title: str) -> Table:
     if evaluation.alpha < 1:
         row(f"mean of worst {evaluation.alpha:g}", "", evaluation.cvar, math.inf)
     return table
+
+
+def comparison_table(evaluations: Mapping[str, Evaluation], title: str) -> Table:
+    """Entropy of each member, a column per method: the mean over seeds and its 95 % interval."""
+    first = next(iter(evaluations.values()))
+    table = Table(title=Text(title), title_justify="left")
+    table.add_column("member")
+    for label in evaluations:
+        table.add_column(label, justify="right")
+    table.add_column("ceiling", justify="right")
+
+    def row(name: str, values: Iterable[np.ndarray], ceiling: float) -> None:
+        known = f"{ceiling:.2f}" if math.isfinite(ceiling) else ""
+        table.add_row(name, *(_with_interval(of_seeds) for of_seeds in values), known)
+
+    for i, name in enumerate(first.members):
+        means = [evaluation.member_means[:, i] for evaluation in evaluations.values()]
+        row(f"{name} (p = {first.probabilities[i]:g})", means, first.ceilings[i])
+    table.add_section()
+    row("mean", [evaluation.mean for evaluation in evaluations.values()], math.inf)
+    return table
+
+
+def _with_interval(values: np.ndarray) -> str:
+    if len(values) == 1:
+        return f"{values[0]:.2f}"
+    low, high = bootstrap_interval(values)
+    return f"{values.mean():.2f}\n[{low:.2f}, {high:.2f}]"
 
 
 def show_iteration(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:

@@ -58,7 +58,7 @@ def _collect(policies, stacked: CMP, members, keys, batch: int, horizon: int) ->
 
         minibatch = jax.vmap(one_trajectory, in_axes=(None, 0))
         steps = jax.vmap(minibatch)(members, keys)
-        return Trajectories(steps.observations, steps.actions, steps.particles, steps.valid, members)
+        return Trajectories(steps.perceived, steps.actions, steps.particles, steps.valid, members)
 
     return map_leading_axis(one_seed)(policies, members, keys)
 
@@ -68,6 +68,6 @@ def _collect_episodes(policies, member: CMP, tasks, keys, trajectories: int, hor
     def one_task(policy, task, key):
         one_trajectory = partial(rollout_episodes, policy, member, horizon, task)
         steps, last = jax.vmap(lambda key: one_trajectory(key=key))(jax.random.split(key, trajectories))
-        return Episodes(steps.observations, steps.actions, steps.rewards, steps.ended, last)
+        return Episodes(steps.perceived, steps.actions, steps.rewards, steps.ended, last)
 
     return map_leading_axis(one_task)(policies, tasks, keys)

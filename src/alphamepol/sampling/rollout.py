@@ -11,9 +11,9 @@ from alphamepol.tasks import Task
 
 
 class Rollout(eqx.Module):
-    """What was seen, done, reached and earned: at one step, or with a leading axis at each step of a trajectory."""
+    """What was perceived, done, reached and earned: at one step, or with a leading axis at each of a trajectory."""
 
-    observations: Shaped[Array, "*time observation"]
+    perceived: Shaped[Array, "*time inputs"]
     actions: Shaped[Array, "..."]
     particles: Float[Array, "*time features"]
     rewards: Float[Array, "*time"]
@@ -29,40 +29,44 @@ def rollout(policy: Policy, member: CMP, horizon: int, task: Task | None = None,
 
 def rollout_episodes(
     policy: Policy, member: CMP, horizon: int, task: Task, *, key: PRNGKeyArray
-) -> tuple[Rollout, Shaped[Array, " observation"]]:
+) -> tuple[Rollout, Shaped[Array, " inputs"]]:
     """Act for `horizon` steps, a new episode taking the place of one that ends; every step is valid.
 
-    Returns the steps, and the observation after the last of them, from which a cut episode would have gone on.
+    Returns the steps, and what is perceived after the last of them, from where a cut episode would have gone on.
     """
     return _act(policy, member, horizon, task, restart=True, key=key)
 
 
 def _act(
     policy: Policy, member: CMP, horizon: int, task: Task | None, *, restart: bool, key: PRNGKeyArray
-) -> tuple[Rollout, Shaped[Array, " observation"]]:
+) -> tuple[Rollout, Shaped[Array, " inputs"]]:
     reset_key, steps_key = jax.random.split(key)
     start = member.reset(key=reset_key)
 
     def act(carry, step_key):
-        state, alive = carry
+        state, recollection, alive = carry
         action_key, environment_key = jax.random.split(step_key)
         observation = member.observe(state)
-        action = policy.sample(observation, key=action_key)
+        action, remembered = policy.act(observation, recollection, key=action_key)
         moved = member.step(state, action, key=environment_key)
         reached = _choose(alive, moved, state)
         ended, reward = member.ended(reached), jnp.array(0.0)
         if task is not None:
             ended |= task.ended(member, reached)
             reward = jnp.where(alive, task.reward(member, state, action, reached), 0.0)
-        step = Rollout(observation, action, member.features(reached), reward, ended, alive)
+        perceived = policy.perceive(observation, recollection)
+        step = Rollout(perceived, action, member.features(reached), reward, ended, alive)
         if restart:
             fresh = member.reset(key=jax.random.fold_in(step_key, 2))
-            return (_choose(ended, fresh, reached), alive), step
-        return (reached, alive & ~ended), step
+            reached, remembered = _choose(ended, (fresh, policy.begin()), (reached, remembered))
+        else:
+            alive &= ~ended
+        return (reached, remembered, alive), step
 
     alive = jnp.array(True) if restart else ~member.ended(start)
-    (end, _), steps = jax.lax.scan(act, (start, alive), jax.random.split(steps_key, horizon))
-    return steps, member.observe(end)
+    steps_keys = jax.random.split(steps_key, horizon)
+    (end, recollection, _), steps = jax.lax.scan(act, (start, policy.begin(), alive), steps_keys)
+    return steps, policy.perceive(member.observe(end), recollection)
 
 
 def _choose(condition: Bool[Array, ""], one, other):

@@ -8,10 +8,11 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 class Trajectories(eqx.Module):
     """The samples of an epoch, mini-batch by mini-batch; axes (seed, mini-batch, trajectory, time) unless mapped over.
 
-    The particle at time t is of the state *reached* by the action at time t. Steps after an early end are not valid.
+    What is perceived is the observation, and what the policy's memory adds to it. The particle at time t is of the
+    state *reached* by the action at time t. Steps after an early end are not valid.
     """
 
-    observations: Shaped[Array, "*batch time observation"]
+    perceived: Shaped[Array, "*batch time inputs"]
     actions: Shaped[Array, "..."]
     particles: Float[Array, "*batch time features"]
     valid: Bool[Array, "*batch time"]
@@ -21,14 +22,19 @@ class Trajectories(eqx.Module):
 class Episodes(eqx.Module):
     """The samples of an iteration of reinforcement learning: trajectories in which episode follows episode.
 
-    An episode that has not ended with the last step is cut there, and would have gone on from `last_observations`.
+    An episode that has not ended with the last step is cut there, and would have gone on from `last_perceived`.
     """
 
-    observations: Shaped[Array, "*batch time observation"]
+    perceived: Shaped[Array, "*batch time inputs"]
     actions: Shaped[Array, "..."]
     rewards: Float[Array, "*batch time"]
     ended: Bool[Array, "*batch time"]
-    last_observations: Shaped[Array, "*batch observation"]
+    last_perceived: Shaped[Array, "*batch inputs"]
+
+    @property
+    def starts(self) -> Bool[Array, "*batch time"]:
+        """Where an episode begins."""
+        return jnp.concatenate([jnp.ones_like(self.ended[..., :1]), self.ended[..., :-1]], axis=-1)
 
     @property
     def mean_return(self) -> Float[Array, ""]:

@@ -1,0 +1,90 @@
+"""`alphamepol evaluate`: policies of runs and files, measured again, here or in another class, and side by side."""
+
+import dataclasses
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import rich.progress
+from rich.console import Console
+
+from alphamepol.environments.registry import make
+from alphamepol.errors import InputError
+from alphamepol.files import to_json, write_atomically
+from alphamepol.runs import figures
+from alphamepol.runs.config import PretrainConfig
+from alphamepol.runs.evaluate import Evaluation, evaluate
+from alphamepol.runs.folder import device_name
+from alphamepol.runs.presets import preset
+from alphamepol.runs.sources import Source, common_class, distinct_labels, read_source, short_names
+from alphamepol.runs.tables import comparison_table, evaluation_table
+
+
+def evaluate_runs(
+    runs: Sequence[str], *, class_name: str | None, alpha: float | None, batches: int, folder: Path | None
+) -> Path:
+    """Evaluate and write summary.json and figures; returns the folder they are in."""
+    if batches < 1:
+        raise InputError(f"batches: {batches} was given; it must be at least 1")
+    if not runs:
+        raise InputError("run: none was given; name the folder of a run, or a policy file")
+    sources = [read_source(run) for run in runs]
+    if not all(source.policies for source in sources):
+        raise InputError("run: random is no policy file; evaluate what a run or a file holds")
+    class_name = class_name or common_class(sources)
+    environment_class = make(class_name)
+    configs = [_settings(source, class_name, alpha, batches) for source in sources]
+    folder = folder or _default_folder(sources, class_name)
+    if (folder / "config.json").exists():
+        raise InputError(f"folder: {folder} holds a run; choose another --folder")
+
+    console = Console()
+    evaluations: dict[str, Evaluation] = {}
+    for source, label, config in zip(sources, distinct_labels(sources), configs, strict=True):
+        description = f"evaluating {source.name} in each member of {class_name}"
+        shown = partial(rich.progress.track, description=description, console=console, transient=True)
+        evaluations[label] = evaluate(source.policies, environment_class, config, track=shown)
+    figures.entropy_histogram(evaluations, folder / "figures")
+    figures.heat_maps(evaluations, environment_class, folder / "figures")
+    summaries = [
+        _summarise(source, config, evaluation)
+        for source, config, evaluation in zip(sources, configs, evaluations.values(), strict=True)
+    ]
+    if len(sources) == 1:
+        ((label, evaluation),) = evaluations.items()
+        for seed in evaluation.seeds if len(evaluation.seeds) > 1 else ():
+            of_seed = {label: evaluation.of_seed(seed)}
+            figures.heat_maps(of_seed, environment_class, folder / "figures", name=f"heat-maps-seed-{seed}")
+        summary = summaries[0]
+        console.print(evaluation_table(evaluation, f"{label} ({sources[0].name}) in {class_name}"))
+    else:
+        summary = {"class": class_name, "runs": dict(zip(short_names(sources), summaries, strict=True))}
+        console.print(comparison_table(evaluations, f"state entropy in {class_name}, mean over seeds [95 % interval]"))
+    write_atomically(folder / "summary.json", to_json(summary))
+    return folder
+
+
+def _settings(source: Source, class_name: str, alpha: float | None, batches: int) -> PretrainConfig:
+    """The settings of a run; a policy file has the paper's for the class."""
+    config = source.config or preset("paper", class_name)
+    if source.class_name != class_name:
+        config = dataclasses.replace(config, probabilities=())
+    config = dataclasses.replace(config, evaluation_batches=batches, alpha=config.alpha if alpha is None else alpha)
+    config.check()
+    return config
+
+
+def _default_folder(sources: Sequence[Source], class_name: str) -> Path:
+    name = f"evaluation-{class_name}"
+    if len(sources) > 1:
+        return Path("runs") / f"{name}-{'-'.join(short_names(sources))}"
+    path = Path(sources[0].name)
+    return path / name if path.is_dir() else path.with_name(f"{path.stem}-{name}")
+
+
+def _summarise(source: Source, config: PretrainConfig, evaluation: Evaluation) -> dict[str, Any]:
+    name = Path(source.name).name
+    of_run = {"run": name, "method": config.method} if source.config else {"policy": name}
+    more = {"label": source.label, "memory": source.memory, **evaluation.to_dict()}
+    return of_run | more | {"evaluation_batches": config.evaluation_batches, "device": device_name()}
