@@ -278,6 +278,17 @@ def test_aliasing_stops_the_run_with_member_and_cure(tiny, tmp_path) -> None:
     assert (tmp_path / "run" / "config.json").exists()
 
 
+def test_feature_noise_is_the_cure_of_aliasing(tiny, tmp_path) -> None:
+    """Particles of an agent that stands still are then a normal distribution, whose entropy is known."""
+    stuck = EnvironmentClass({"hole": Stuck("..\n..")}, name="stuck")
+    config = dataclasses.replace(tiny, feature_noise=0.01, epochs=1)
+    run = pretrain(stuck, config, folder=tmp_path / "run", quiet=True)
+    longer = dataclasses.replace(config, horizon=200, batch=5, trajectories=5)
+    evaluation = evaluate(run.policies, stuck, longer)
+    assert evaluation.mean.item() == pytest.approx(1 + np.log(2 * np.pi * 0.01**2), abs=0.1)
+    assert np.isfinite(evaluation.trajectory_entropies).all()
+
+
 def test_a_state_that_is_not_finite_stops_the_run(tiny, tmp_path) -> None:
     broken = EnvironmentClass({"bad": Broken("..\n..")}, name="broken")
     with pytest.raises(RunError, match="environment bad: the environment returned a state that is not finite"):

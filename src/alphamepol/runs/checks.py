@@ -79,8 +79,8 @@ def check_aliasing(
     if aliased.any():
         raise RunError(
             f"{_where(aliased, trajectories, names, seeds, when)}: more than k = {neighbourhood.k} particles coincide, "
-            "so that the entropy is minus infinity and has no gradient; start again with more --neighbours, or with "
-            "features that carry a little noise"
+            "so that the entropy is minus infinity and has no gradient; start again with more --neighbours, or with a "
+            "little --feature-noise"
         )
 
 

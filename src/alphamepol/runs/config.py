@@ -26,6 +26,9 @@ class PretrainConfig:
     """B, the trajectories of a mini-batch. Each mini-batch lives in one member and has one entropy."""
     neighbours: int = 30
     """k of the nearest-neighbour estimators; less than batch x horizon."""
+    feature_noise: float = 0.0
+    """Deviation of normal noise on every particle, so that an agent that stands still does not make particles coincide;
+    small beside the distances between neighbours, e.g. 0.001 in the gridworlds."""
     learning_rate: float = 1e-5
     """β, the rate of Adam."""
     trust_region: float = 15.0
@@ -99,6 +102,7 @@ class PretrainConfig:
             )
         for field in ("learning_rate", "trust_region"):
             _above_zero(self, field)
+        _at_least_zero(self, "feature_noise")
         _check_network(self)
         if not self.baseline and self.update == "off-policy":
             raise InputError("baseline: it can be left out with --update on-policy only")
@@ -179,8 +183,7 @@ class FinetuneConfig:
             )
         for field in ("goal_radius", "max_kl", "critic_learning_rate"):
             _above_zero(self, field)
-        if not (math.isfinite(self.damping) and self.damping >= 0):
-            raise InputError(f"damping: {self.damping} was given; it must be at least 0 and finite")
+        _at_least_zero(self, "damping")
         for field in ("discount", "gae_lambda"):
             if not 0 <= getattr(self, field) <= 1:
                 raise InputError(f"{field}: {getattr(self, field)} was given; it must be between 0 and 1")
@@ -215,6 +218,12 @@ def _above_zero(config: PretrainConfig | FinetuneConfig, field: str) -> None:
     value = getattr(config, field)
     if not (math.isfinite(value) and value > 0):
         raise InputError(f"{field}: {value} was given; it must be above 0 and finite")
+
+
+def _at_least_zero(config: PretrainConfig | FinetuneConfig, field: str) -> None:
+    value = getattr(config, field)
+    if not (math.isfinite(value) and value >= 0):
+        raise InputError(f"{field}: {value} was given; it must be at least 0 and finite")
 
 
 def _check_seeds(first: int, count: int) -> None:

@@ -1,5 +1,6 @@
 """One epoch of pre-training, all seeds in one program: collect, find neighbours, improve."""
 
+import dataclasses
 from functools import partial
 
 import equinox as eqx
@@ -21,6 +22,9 @@ from alphamepol.runs.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch,
 from alphamepol.sampling.compiled import collect
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.seeds import seed_keys, split_purposes
+
+NOISE = 1
+"""Sets the random numbers of the noise on particles apart from those of the trajectories."""
 
 
 def start_state(environment_class: EnvironmentClass, config: PretrainConfig) -> LoopState:
@@ -59,7 +63,8 @@ def run_epoch(
         )
         check_particles(trajectories, names, seeds, config.neighbours, when)
     with stopwatch.phase(NEIGHBOURS):
-        neighbourhood = wait(neighbours_of_minibatches(trajectories, config.neighbours))
+        noisy = blur(trajectories, config.feature_noise, keys=keys)
+        neighbourhood = wait(neighbours_of_minibatches(noisy, config.neighbours))
         check_aliasing(neighbourhood, trajectories, names, seeds, when)
     with stopwatch.phase(LEARNING):
         learners, report = wait(improve(state.learners, trajectories, neighbourhood, config))
@@ -67,6 +72,15 @@ def run_epoch(
         if policies.memory is not None:
             learners = eqx.tree_at(lambda learners: learners.policy, learners, measure(learners.policy, trajectories))
     return LoopState(learners, state.keys), report, trajectories
+
+
+def blur(trajectories: Trajectories, feature_noise: float, *, keys: Key[Array, " seeds"]) -> Trajectories:
+    """Trajectories with noise on their particles, so that these do not coincide where an agent stands still."""
+    if feature_noise == 0:
+        return trajectories
+    shape = trajectories.particles.shape[1:]
+    noise = jax.vmap(lambda key: jax.random.normal(jax.random.fold_in(key, NOISE), shape))(keys)
+    return dataclasses.replace(trajectories, particles=trajectories.particles + feature_noise * noise)
 
 
 def neighbours_of_minibatches(trajectories: Trajectories, k: int) -> Neighbourhood:

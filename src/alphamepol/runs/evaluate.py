@@ -22,7 +22,7 @@ from alphamepol.estimation.risk import weighted_cvar
 from alphamepol.policies import Policy
 from alphamepol.runs.checks import check_aliasing, check_particles, check_policy_fits
 from alphamepol.runs.config import PretrainConfig
-from alphamepol.runs.epoch import neighbours_of_minibatches
+from alphamepol.runs.epoch import blur, neighbours_of_minibatches
 from alphamepol.sampling.compiled import collect
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.seeds import seed_keys, split_purposes
@@ -116,7 +116,7 @@ def evaluate(
     - `policies`: seed → policy, or one policy, which is then of seed `config.seed`. The seed decides the samples.
     - `environment_class`: a class or its name; its own probabilities are used for `mean` and `cvar` unless
       `config.probabilities` gives others.
-    - `config`: horizon, batch, neighbours, alpha and evaluation_batches count here.
+    - `config`: horizon, batch, neighbours, feature_noise, alpha and evaluation_batches count here.
     - `track`: goes through the members' numbers and may show progress, as `rich.progress.track` does.
     """
     config.check()
@@ -167,11 +167,12 @@ def _evaluate_member(
     )
     names, when = environment_class.names, "evaluation"
     check_particles(trajectories, names, seeds, config.neighbours, when)
-    neighbourhood = neighbours_of_minibatches(trajectories, config.neighbours)
+    noisy = blur(trajectories, config.feature_noise, keys=member_keys)
+    neighbourhood = neighbours_of_minibatches(noisy, config.neighbours)
     check_aliasing(neighbourhood, trajectories, names, seeds, when)
     return (
         np.asarray(jax.vmap(jax.vmap(particle_entropy))(neighbourhood)),
-        _trajectory_entropies(trajectories, config.neighbours),
+        _trajectory_entropies(noisy, config.neighbours),
         np.asarray(trajectories.particles.reshape(len(seeds), -1, trajectories.particles.shape[-1])),
         np.asarray(trajectories.valid.reshape(len(seeds), -1)),
     )
