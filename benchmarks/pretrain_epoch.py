@@ -9,7 +9,6 @@ import json
 import resource
 import statistics
 import time
-from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -25,11 +24,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--class", dest="class_name", default="gridworld-slope")
     parser.add_argument("--alpha", type=float, default=0.2)
+    parser.add_argument("--memory", choices=("none", "last", "recurrent"), default="none")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=5, help="timed epochs, after one that compiles")
     arguments = parser.parse_args()
 
-    config = dataclasses.replace(preset("paper", arguments.class_name), alpha=arguments.alpha, seeds=arguments.seeds)
+    chosen = {"alpha": arguments.alpha, "memory": arguments.memory, "seeds": arguments.seeds}
+    config = dataclasses.replace(preset("paper", arguments.class_name), **chosen)
     environment_class = make(arguments.class_name)
     rate = matmul_rate(config.hidden[0])
     stopwatch = Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
@@ -43,8 +44,9 @@ def main() -> None:
             epochs.append(lap() | {"epoch": time.perf_counter() - start})
 
     # Forward passes over all samples (one per iteration and one before), forward and backward over the tail.
-    sizes = [2, *config.hidden, 2]
-    flops_per_row = 2 * sum(a * b for a, b in pairwise(sizes))
+    # Weights, of the layers and of a GRU, are stacked over seeds.
+    weights = [leaf for leaf in jax.tree.leaves(state.learners.policy) if leaf.ndim == 3]
+    flops_per_row = 2 * sum(leaf[0].size for leaf in weights)
     rows = config.trajectories * config.horizon * config.seeds
     iterations = int(report.iterations.max())
     tail = tail_count(config.alpha, config.minibatches) / config.minibatches
@@ -56,6 +58,7 @@ def main() -> None:
                 "device": device_name(),
                 "class": arguments.class_name,
                 "alpha": config.alpha,
+                "memory": config.memory,
                 "seeds": config.seeds,
                 "median_seconds": medians,
                 "slowest_epoch_seconds": max(epoch["epoch"] for epoch in epochs),

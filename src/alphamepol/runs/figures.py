@@ -181,7 +181,7 @@ def _draw_returns(axes: Axes, returns: Mapping[str, Float[np.ndarray, "tasks ite
         rows += [(name, *row, len(values)) for row in zip(iterations.tolist(), mean, low, high, strict=True)]
     axes.set(xlabel="iteration", ylabel="return, mean over tasks")
     axes.set_ylim(bottom=min(0.0, axes.dataLim.ymin))
-    axes.legend(loc="best")
+    axes.legend(loc="best", frameon=True, framealpha=0.7, edgecolor="none")
     return rows
 
 
@@ -200,7 +200,7 @@ def _draw_goals(
         (west, south), (east, north) = space.low.tolist(), space.high.tolist()
         axes.set(xlim=(west, east), ylim=(south, north))
     axes.set(xticks=[], yticks=[], aspect="equal")
-    axes.set_title(f"{title}\nmean {values.mean():.2f}")
+    axes.set_title("\n".join([*title.split(", "), f"mean {values.mean():.2f}"]))
     for spine in axes.spines.values():
         spine.set(visible=True, color=WALL_COLOUR)
 
