@@ -99,8 +99,8 @@ class Memory(eqx.Module):
     def __init__(self, observation_size: int, actions: ActionRange, recurrent_units: int = 0, *, key: PRNGKeyArray):
         """Nothing is measured yet; without `recurrent_units` there is no recurrence."""
         self.change_scale = jnp.ones(observation_size)
-        self.action_scale = jnp.array(actions.half_ranges)
-        self.measured_steps = jnp.array(0.0)
+        self.action_scale = jnp.array(actions.half_ranges, float)
+        self.measured_steps = jnp.zeros(())
         self.actions = actions
         self.recurrence = eqx.nn.GRUCell(self.inputs, recurrent_units, key=key) if recurrent_units else None
 

@@ -26,6 +26,7 @@ from alphamepol import (
 )
 from alphamepol.cli import main
 from alphamepol.runs import pretrain as pretrain_module
+from alphamepol.runs.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
 
 FINETUNING = FinetuneConfig(
     goals=(-0.75, 0.75, -0.6, 0.6),
@@ -68,6 +69,19 @@ def test_learning_moves_what_is_learned_and_nothing_else(run, tiny) -> None:
     np.testing.assert_array_equal(first.memory.action_scale, last.memory.action_scale)
     if last.memory.recurrence is not None:
         assert not np.array_equal(first.memory.recurrence.weight_hh, last.memory.recurrence.weight_hh)
+
+
+def test_epochs_compile_once(run, tiny) -> None:
+    """A policy is of the same types before and after an epoch, so that nothing is compiled for the second."""
+    environment_class = pretrain_module.resolve_class("gridworld-slope")
+    config = config_of(run, tiny)
+    before = pretrain_module.start_state(environment_class, config)
+    after, _, _ = pretrain_module.run_epoch(
+        before, 0, environment_class, config, Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
+    )
+    assert jax.tree.structure(after) == jax.tree.structure(before)
+    types = [[str(leaf.aval) for leaf in jax.tree.leaves(state.learners)] for state in (before, after)]
+    assert types[0] == types[1]
 
 
 def test_an_interrupted_run_goes_on_to_the_same_bits(run, tiny, tmp_path, monkeypatch) -> None:
