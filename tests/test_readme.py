@@ -13,11 +13,15 @@ def examples_of(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
 
 
-README, FINETUNING = examples_of("README.md"), examples_of("docs/finetuning.md")
+README = examples_of("README.md")
+PAGES = {"finetuning": 4, "memory": 2}
+"""How many examples each page has."""
 
 
 def test_there_are_examples_to_run() -> None:
-    assert (len(README), len(FINETUNING)) == (2, 4)
+    assert len(README) == 2
+    for page, number in PAGES.items():
+        assert len(examples_of(f"docs/{page}.md")) == number
 
 
 @pytest.mark.parametrize("number", range(len(README)))
@@ -31,11 +35,11 @@ def test_example_of_the_readme(number: int, tiny, tmp_path, monkeypatch, capsys)
         assert (tmp_path / "runs/rooms/summary.json").exists()
 
 
-@pytest.mark.parametrize("number", range(len(FINETUNING)))
-def test_example_of_the_page_on_fine_tuning(number: int, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize(("page", "number"), [(page, i) for page, count in PAGES.items() for i in range(count)])
+def test_example_of_the_docs(page: str, number: int, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").symlink_to(ROOT / "results")
     names: dict = {}
-    exec(compile(FINETUNING[number], "finetuning.md", "exec"), names)
+    exec(compile(examples_of(f"docs/{page}.md")[number], page, "exec"), names)
     if "policy" in names:
         assert names["policy"].mean(np.array([0.3, -0.4])).shape == (2,)
