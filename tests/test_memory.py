@@ -8,13 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.wrappers import Autoreset
 from jaxtyping import Array
 
 from alphamepol import CMP, Gridworld, InputError, MemoryObservation, Policy, load_policy, make, save_policy
 from alphamepol.environments.gridworld import MAX_STEP
+from alphamepol.files import pack
 from alphamepol.learning.log_probabilities import log_probabilities
 from alphamepol.memory import LARGEST, ActionRange, Memory
-from alphamepol.policies import PolicySettings, PolicyShape, feed_forward, fresh_policy, regress_mean
+from alphamepol.policies import FORMAT, PolicySettings, PolicyShape, feed_forward, fresh_policy, regress_mean
 from alphamepol.sampling.rollout import rollout, rollout_episodes
 from alphamepol.tasks import RewardFunction
 
@@ -179,6 +182,7 @@ def test_actions_are_remembered_within_their_range() -> None:
     np.testing.assert_allclose(kept.action, [-1.0, 3.5, 1.0])
     far = memory.perceive(np.array([1e6]), kept)
     np.testing.assert_allclose(far, [1e6, LARGEST, -1.0, 3.5, 1.0])
+    assert ActionRange(0, (-3e38,), (3e38,)).bounded == (False,)
     assert ActionRange.from_description(**actions.describe()) == actions
     assert actions.describe() == {"low": [-1.0, None, 0.0], "high": [1.0, None, 6.0]}
     assert ActionRange.from_description(**ActionRange(4).describe()) == ActionRange(4)
@@ -197,8 +201,40 @@ def test_files_hold_memory_too(memory, member, tmp_path) -> None:
     assert (tmp_path / "again.safetensors").read_bytes() == (tmp_path / "policy.safetensors").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"actions": {"choices": 10**12}}, "of other actions"),
+        ({"actions": {"low": [0.0], "high": [1.0, 2.0]}}, "of other actions"),
+        ({"actions": {"strange": 1}}, "cannot be read"),
+        ({"recurrent_units": 7}, "instead of"),
+        ({"recurrent_units": "many"}, "cannot be read"),
+    ],
+)
+def test_a_forged_memory_is_refused(change, sentence, tmp_path) -> None:
+    policy = policy_for(MEMBER, "recurrent")
+    architecture = policy.architecture | {"memory": policy.architecture["memory"] | change}
+    path = tmp_path / "policy.safetensors"
+    path.write_bytes(pack(policy, {"format": FORMAT, "architecture": architecture}))
+    with pytest.raises(InputError, match=sentence):
+        load_policy(path)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])
+def test_a_memory_that_divides_by_what_is_no_size_is_refused(scale, tmp_path) -> None:
+    save_policy(with_scale(policy_for(MEMBER, "last"), [0.1, scale]), tmp_path / "policy.safetensors")
+    with pytest.raises(InputError, match="must be finite and above 0"):
+        load_policy(tmp_path / "policy.safetensors")
+
+
+def test_layers_and_gru_start_from_different_random_numbers() -> None:
+    policy = policy_for(MEMBER, "recurrent")
+    flat = [np.asarray(leaf).ravel()[:80] for leaf in (policy.layers[0].weight, policy.memory.recurrence.weight_ih)]
+    assert abs(np.corrcoef(*flat)[0, 1]) < 0.4
+
+
 def test_the_start_is_regressed_whatever_is_remembered() -> None:
-    policy = policy_for(MEMBER, "recurrent", (64, 64))
+    policy = policy_for(MEMBER, "recurrent", (300, 300))
     corner, target = jnp.ones(2), jnp.array([0.1, -0.1])
     regressed = regress_mean(policy, target, -corner, corner, key=jax.random.key(5))
     steps = rollout(regressed, MEMBER, 50, key=jax.random.key(6))
@@ -226,6 +262,14 @@ def test_any_gymnasium_environment_can_be_seen_as_the_policy_sees_it(memory) -> 
             assert np.all(observation[3:] == 0) == (step == 0)
             action, recollection = policy.act(observation[:3], recollection, key=jax.random.key(step))
             observation = seen.step(np.asarray(action))[0]
+    observation[0] = 0.0  # as writable as the environment's own
+    itself = MemoryObservation(Autoreset(gymnasium.make("Pendulum-v1", max_episode_steps=3)), policy)
+    itself.reset(seed=0)
+    seen_first = [np.all(itself.step(np.ones(1, np.float32))[0][3:] == 0) for _ in range(8)]
+    assert seen_first == [False, False, False, True, False, False, False, True]
+    wrapped = MemoryObservation(gymnasium.make("Pendulum-v1").unwrapped, policy)
+    with pytest.warns(UserWarning, match="different from the unwrapped version"):
+        check_env(wrapped, skip_render_check=True)
     with pytest.raises(InputError, match="it has no memory"):
         MemoryObservation(env, policy_for(MEMBER, "none"))
     with pytest.raises(InputError, match="2 observation numbers and actions within"):

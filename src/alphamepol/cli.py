@@ -55,11 +55,13 @@ class Evaluate:
     """
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN …", help_behavior_hint="")]
-    """Run folders, or policy files (then --class is needed)."""
+    """Run folders, or policy files (then --class is needed). Several are measured with the settings of the first."""
     environment_class: Annotated[str | None, tyro.conf.arg(name="class", metavar="CLASS")] = None
     """The class to evaluate in, if not the run's own."""
     alpha: float | None = None
     """Percentile of the CVaR; the run's own if not given, for a policy file the paper's for CLASS."""
+    feature_noise: float | None = None
+    """Deviation of noise on particles, so that they do not coincide; the run's own if not given."""
     batches: int = 40
     """Mini-batches per member."""
     folder: Path | None = None
@@ -72,6 +74,7 @@ class Evaluate:
             self.runs,
             class_name=self.environment_class,
             alpha=self.alpha,
+            feature_noise=self.feature_noise,
             batches=self.batches,
             folder=self.folder,
         )

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
+HUGE = 1e9
+"""From here on a range is as good as infinite."""
 LARGEST = 5.0
 """Where changes and actions of unusual size are cut off, once scaled."""
 
@@ -33,16 +35,17 @@ class ActionRange(eqx.Module):
 
     @property
     def bounded(self) -> tuple[bool, ...]:
-        """Which of these numbers have a range."""
+        """Which of these numbers have a range that tells something of their size."""
         ends = zip(self.low, self.high, strict=True)
-        return (True,) * self.choices or tuple(math.isfinite(high - low) for low, high in ends)
+        return (True,) * self.choices or tuple(high - low < HUGE for low, high in ends)
 
     @property
     def half_ranges(self) -> tuple[float, ...]:
         """Half the range of each; 1 where there is none."""
-        ends = zip(self.low, self.high, strict=True)
-        halves = ((high - low) / 2 or 1.0 for low, high in ends)
-        return (1.0,) * self.choices or tuple(half if math.isfinite(half) else 1.0 for half in halves)
+        if self.choices:
+            return (1.0,) * self.choices
+        halves = [(high - low) / 2 for low, high in zip(self.low, self.high, strict=True)]
+        return tuple(half if bounded and half else 1.0 for half, bounded in zip(halves, self.bounded, strict=True))
 
     def apply(self, action: Shaped[Array, "..."]) -> Float[Array, " numbers"]:
         """The action as the environment applies it, from the middle of its range; one-hot if it is a choice."""

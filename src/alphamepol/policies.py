@@ -21,6 +21,7 @@ from alphamepol.files import fill, pack, unpack, write_atomically
 from alphamepol.memory import ActionRange, Memory, Recollection
 
 FORMAT = "alphamepol-policy-1"
+MEMORY_KEY = 1 << 30
 
 
 class Policy(eqx.Module):
@@ -98,7 +99,6 @@ class Policy(eqx.Module):
     def architecture(self) -> dict[str, Any]:
         """What is needed to build a policy of this shape again."""
         memory = self.memory and {
-            "kind": self.memory.kind,
             "actions": self.memory.actions.describe(),
             "recurrent_units": self.memory.units,
         }
@@ -113,15 +113,14 @@ class Policy(eqx.Module):
         self, observation: Shaped[Array | np.ndarray, " observation"], recollection: Recollection | None
     ) -> tuple[Float[Array, " outputs"], Float[Array, " units"]]:
         """The outputs of the network, and the hidden values of the memory."""
-        perceived, hidden = self.perceive(observation, recollection), jnp.zeros(0)
-        if self.memory is not None:
-            recollection = self.memory.begin() if recollection is None else recollection
-            hidden = self.memory.listen(perceived, recollection.hidden)
+        recollection = self.begin() if recollection is None else recollection
+        perceived = self.perceive(observation, recollection)
+        hidden = self.memory.listen(perceived, recollection.hidden) if self.memory and recollection else jnp.zeros(0)
         return feed_forward(self.layers, jnp.concatenate([perceived, hidden])), hidden
 
 
 class GaussianPolicy(Policy):
-    """A normal distribution: its mean a ReLU network of the observation, its σ one number per action component."""
+    """A normal distribution: its mean a ReLU network of what is perceived, its σ one number per action component."""
 
     layers: tuple[eqx.nn.Linear, ...]
     log_std: Float[Array, " action"]
@@ -161,7 +160,7 @@ class GaussianPolicy(Policy):
 
 
 class CategoricalPolicy(Policy):
-    """A choice among finitely many actions: its logits a ReLU network of the observation."""
+    """A choice among finitely many actions: its logits a ReLU network of what is perceived."""
 
     layers: tuple[eqx.nn.Linear, ...]
     memory: Memory | None
@@ -224,11 +223,21 @@ def fresh_policy(shape: PolicyShape, settings: PolicySettings, *, key: PRNGKeyAr
     memory = None
     if settings.memory != "none":
         units = settings.recurrent_units if settings.memory == "recurrent" else 0
-        memory = Memory(shape.observation_size, shape.actions, units, key=jax.random.fold_in(key, 0))
+        # Far from the keys of the layers, which `split` makes as `fold_in` of small numbers does.
+        memory = Memory(shape.observation_size, shape.actions, units, key=jax.random.fold_in(key, MEMORY_KEY))
     if shape.kind == "categorical":
         return CategoricalPolicy(shape.observation_size, shape.action_size, settings.hidden, memory, key=key)
     sizes = shape.observation_size, shape.action_size
     return GaussianPolicy(*sizes, settings.hidden, settings.initial_log_std, memory, key=key)
+
+
+def stack_policies(policies: Sequence[Policy]) -> Policy:
+    """Policies of one architecture as one, whose arrays have a leading axis."""
+    first = policies[0].architecture
+    for policy in policies:
+        if policy.architecture != first:
+            raise InputError(f"policies: they differ in architecture: {first} and {policy.architecture}")
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies)
 
 
 def feed_forward(layers: Sequence[eqx.nn.Linear], inputs: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
@@ -300,7 +309,10 @@ def load_policy(path: str | Path) -> Policy:
         header, arrays = unpack(path)
         if header.get("format") != FORMAT:
             raise ValueError("it holds something else")
-        return fill(_template(**header["architecture"]), arrays)
+        policy = fill(_template(**header["architecture"]), arrays)
+        if policy.memory is not None:
+            check_scales(policy.memory)
+        return policy
     except InputError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, OSError, AttributeError) as error:
@@ -315,17 +327,30 @@ def _template(
     if kind not in kinds:
         raise ValueError(f"its kind is {kind!r}, only {' and '.join(kinds)} are known")
 
+    actions = read_actions(memory["actions"], kind, action_size) if memory else ActionRange()
+
     def build() -> Policy:
         key = jax.random.key(0)
-        remembered = memory and Memory(
-            observation_size,
-            ActionRange.from_description(**memory["actions"]),
-            memory["recurrent_units"],
-            key=key,
-        )
+        remembered = memory and Memory(observation_size, actions, memory["recurrent_units"], key=key)
         return kinds[kind](observation_size, action_size, hidden, memory=remembered, key=key)
 
     return eqx.filter_eval_shape(build)
+
+
+def read_actions(description: dict[str, Any], kind: str, action_size: int) -> ActionRange:
+    """The actions that a memory in a file speaks of. Raises ValueError if they are not those of its policy."""
+    actions = ActionRange.from_description(**description)
+    sizes = (actions.choices,) if kind == "categorical" else (len(actions.low), len(actions.high))
+    if set(sizes) != {action_size} or (kind == "gaussian" and actions.choices):
+        raise ValueError("its memory is of other actions than its own")
+    return actions
+
+
+def check_scales(memory: Memory) -> None:
+    """Raise ValueError if a memory divides by what is no size."""
+    for scale in (memory.change_scale, memory.action_scale):
+        if not (np.all(np.isfinite(scale)) and np.all(np.asarray(scale) > 0)):
+            raise ValueError("what its memory divides by must be finite and above 0")
 
 
 def _input_size(observation_size: int, memory: Memory | None) -> int:

@@ -16,8 +16,8 @@ import numpy as np
 
 from alphamepol.environments.gymnasium import memory_space
 from alphamepol.errors import InputError
-from alphamepol.memory import ActionRange, Memory
-from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy
+from alphamepol.memory import Memory
+from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy, check_scales, read_actions
 
 CRITIC_HIDDEN = [64, 64]
 MEMORY = "alphamepol_memory"
@@ -86,9 +86,7 @@ def read_sb3_zip(path: Path) -> Policy:
     if not actions.endswith((".Box'>", ".Discrete'>")):
         raise ValueError(f"its actions are {actions}, only Box and Discrete are possible")
     policy = _from_state_dict({name: np.asarray(tensor) for name, tensor in state.items()})
-    memory = settings.get(MEMORY) and _read_memory(**settings[MEMORY])
-    if memory and memory.inputs != policy.observation_size:
-        raise ValueError("its memory does not fit its network")
+    memory = settings.get(MEMORY) and _read_memory(policy, **settings[MEMORY])
     return eqx.tree_at(lambda policy: policy.memory, policy, memory, is_leaf=lambda leaf: leaf is None)
 
 
@@ -102,14 +100,24 @@ def _describe_memory(memory: Memory) -> dict[str, Any]:
 
 
 def _read_memory(
-    actions: dict[str, Any], change_scale: list[float], action_scale: list[float], measured_steps: float
+    policy: Policy,
+    actions: dict[str, Any],
+    change_scale: list[float],
+    action_scale: list[float],
+    measured_steps: float,
 ) -> Memory:
-    """The inverse of `_describe_memory`."""
-    memory = Memory(len(change_scale), ActionRange.from_description(**actions), key=jax.random.key(0))
+    """The inverse of `_describe_memory`. Raises ValueError if it is no memory of this policy."""
+    applied = read_actions(actions, policy.kind, policy.layers[-1].weight.shape[0])
+    memory = Memory(len(change_scale), applied, key=jax.random.key(0))
+    parts = lambda memory: (memory.change_scale, memory.action_scale, memory.measured_steps)  # noqa: E731
     arrays = tuple(jnp.array(number, jnp.float32) for number in (change_scale, action_scale, measured_steps))
-    if arrays[1].shape != memory.action_scale.shape:
-        raise ValueError("its memory has as many actions as scales for them, no more and no fewer")
-    return eqx.tree_at(lambda memory: (memory.change_scale, memory.action_scale, memory.measured_steps), memory, arrays)
+    if [array.shape for array in arrays] != [part.shape for part in parts(memory)]:
+        raise ValueError("the scales of its memory are not one number each")
+    memory = eqx.tree_at(parts, memory, arrays)
+    if memory.inputs != policy.observation_size:
+        raise ValueError("its memory does not fit its network")
+    check_scales(memory)
+    return memory
 
 
 def _to_state_dict(policy: Policy) -> dict[str, Any]:

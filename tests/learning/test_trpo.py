@@ -40,14 +40,12 @@ def settings(**changes) -> TrpoSettings:
 
 def tiny_policy(kind: str) -> Policy:
     key = jax.random.key(3)
-    memory = None
-    if kind.startswith("recurrent"):
-        actions = ActionRange(0, (-1.0, -1.0), (1.0, 1.0)) if kind.endswith("gaussian") else ActionRange(3)
-        memory = Memory(1, actions, 3, key=jax.random.key(4))
-    size = 1 if memory else 2
-    if kind.endswith("gaussian"):
-        return GaussianPolicy(size, 2, (4,), -0.5, memory, key=key)
-    return CategoricalPolicy(size, 3, (4,), memory, key=key)
+    if kind == "categorical":
+        return CategoricalPolicy(2, 3, (4,), key=key)
+    if kind == "gaussian":
+        return GaussianPolicy(2, 2, (4,), -0.5, key=key)
+    memory = Memory(1, ActionRange(0, (-1.0, -1.0), (1.0, 1.0)), 3, key=jax.random.key(4))
+    return GaussianPolicy(1, 2, (4,), -0.5, memory, key=key)
 
 
 def samples_of(policy: Policy, rewards: jax.Array | None = None) -> Episodes:

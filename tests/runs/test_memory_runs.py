@@ -1,8 +1,10 @@
 """Runs of policies with memory: pre-trained, resumed, evaluated side by side, fine-tuned, exported."""
 
+import csv
 import dataclasses
 import json
 import math
+from pathlib import Path
 
 import gymnasium
 import jax
@@ -17,8 +19,10 @@ from alphamepol import (
     EnvironmentClass,
     FinetuneConfig,
     Gridworld,
+    HalfSpace,
     InputError,
     MemoryObservation,
+    evaluate,
     export,
     finetune,
     load_policy,
@@ -28,6 +32,7 @@ from alphamepol.cli import main
 from alphamepol.runs import pretrain as pretrain_module
 from alphamepol.runs.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
 
+RESULTS = Path(__file__).parents[2] / "results"
 FINETUNING = FinetuneConfig(
     goals=(-0.75, 0.75, -0.6, 0.6),
     iterations=2,
@@ -133,9 +138,40 @@ def test_runs_are_evaluated_side_by_side(run, tiny, tmp_path, capsys) -> None:
     kind = run.summary["memory"]
     assert [found["memory"] for found in summary["runs"].values()] == ["none", kind]
     assert set(summary["runs"]) == {"plain", kind}
-    labels = {line.split(",")[0].strip('"') for line in (folder / "figures/heat-maps.csv").read_text().splitlines()}
-    assert "αMEPOL (0.5)" in labels
+    with (folder / "figures/heat-maps.csv").open() as file:
+        labels = {line["method"] for line in csv.DictReader(file)}
+    assert labels == {"αMEPOL (0.5)", f"αMEPOL (0.5), memory {kind}"}
     assert (folder / "figures/heat-maps.png").stat().st_size > 1000
+
+
+def test_what_is_compared_is_measured_alike(tiny, tmp_path) -> None:
+    """A run, and its own policy as a file beside a run of other settings: the first run's settings count for all."""
+    first = pretrain("gridworld-slope", dataclasses.replace(tiny, epochs=1), folder=tmp_path / "first", quiet=True)
+    other = dataclasses.replace(tiny, epochs=1, horizon=30, alpha=0.25, feature_noise=0.01, probabilities=(0.0, 1.0))
+    second = pretrain("gridworld-slope", other, folder=tmp_path / "second", quiet=True)
+    policy = first.folder / "policy/seed-0.safetensors"
+    runs = [str(path) for path in (first.folder, policy, second.folder)]
+    assert main(["evaluate", *runs, "--batches", "3", "--folder", str(tmp_path / "all")]) == 0
+    found = json.loads((tmp_path / "all/summary.json").read_text())["runs"]
+    assert found["first"]["entropy"] == found["seed-0"]["entropy"]
+    assert {summary["alpha"] for summary in found.values()} == {0.25}
+    assert found["second"]["probabilities"] == [0.8, 0.2]
+    assert found["first"]["method"] == "alphamepol"
+    assert (
+        main(["evaluate", str(first.folder), "--alpha", "1", "--batches", "3", "--folder", str(tmp_path / "one")]) == 0
+    )
+    assert json.loads((tmp_path / "one/summary.json").read_text())["method"] == "alphamepol"
+
+
+def test_memory_is_for_random_alone(run, tmp_path, capsys) -> None:
+    assert main(["finetune", str(run.folder), "--member", "GWN", "--memory", "last"]) == 2
+    assert "memory: last was given, but it is for random" in capsys.readouterr().err
+
+
+def test_policies_of_several_kinds_are_not_evaluated_together(run, tiny) -> None:
+    plain = load_policy(RESULTS / "gridworld-slope/alpha-1/policy/seed-0.safetensors")
+    with pytest.raises(InputError, match="policies: they differ in architecture"):
+        evaluate({0: run.policies[0], 1: plain}, "gridworld-slope", tiny)
 
 
 def test_export_to_stable_baselines(run, tmp_path) -> None:
@@ -205,6 +241,12 @@ def test_what_has_no_range_is_measured(tiny, tmp_path) -> None:
     memory = run.policies[0].memory
     assert 30 < float(memory.change_scale[0]) < 50
     np.testing.assert_array_equal(memory.action_scale, 1.0)
+    config = dataclasses.replace(FINETUNING, goals=())
+    far = [HalfSpace((1.0,), 40.0)]
+    tuned = finetune(
+        run.policies[0], "short", config, environment_class=mine, tasks=far, folder=tmp_path / "tuned", quiet=True
+    )
+    assert not np.array_equal(tuned.load_policy(0).memory.recurrence.weight_ih, memory.recurrence.weight_ih)
 
 
 class Strong(Gridworld):

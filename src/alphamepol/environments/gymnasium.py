@@ -90,7 +90,9 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
             self._trail.append(np.asarray(self._state))
 
 
-class MemoryObservation(gymnasium.ObservationWrapper[np.ndarray, np.ndarray, np.ndarray]):
+class MemoryObservation(
+    gymnasium.ObservationWrapper[np.ndarray, np.ndarray, np.ndarray], gymnasium.utils.RecordConstructorArgs
+):
     """Any environment, seen as a policy with memory sees it: the observation, its last change, the last action.
 
     **Arguments**
@@ -100,7 +102,8 @@ class MemoryObservation(gymnasium.ObservationWrapper[np.ndarray, np.ndarray, np.
     """
 
     def __init__(self, env: gymnasium.Env[np.ndarray, np.ndarray], policy: Policy | Memory):
-        super().__init__(env)
+        gymnasium.utils.RecordConstructorArgs.__init__(self, policy=policy)
+        gymnasium.ObservationWrapper.__init__(self, env)
         memory = policy.memory if isinstance(policy, Policy) else policy
         if memory is None:
             raise InputError("policy: it has no memory, and acts in the environment as it is")
@@ -113,21 +116,31 @@ class MemoryObservation(gymnasium.ObservationWrapper[np.ndarray, np.ndarray, np.
             )
         self._memory = jax.device_put(memory, _cpu())
         self._recollection = memory.begin()
+        self._over = False
         self.observation_space = memory_space(env.observation_space, memory)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        self._recollection = jax.device_put(self._memory.begin(), _cpu())
+        self._begin()
         return super().reset(seed=seed, options=options)
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, SupportsFloat, bool, bool, dict[str, Any]]:
-        self._recollection = _remember(self._memory, self._recollection, np.asarray(action))
-        return super().step(action)
+        if self._over:
+            self._begin()  # an environment that resets itself
+        else:
+            self._recollection = _remember(self._memory, self._recollection, np.asarray(action))
+        observation, reward, terminated, truncated, info = super().step(action)
+        self._over = terminated or truncated
+        return observation, reward, terminated, truncated, info
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
         perceived, self._recollection = _perceive(self._memory, self._recollection, np.asarray(observation))
-        return np.asarray(perceived)
+        return np.array(perceived)
+
+    def _begin(self) -> None:
+        self._recollection = jax.device_put(self._memory.begin(), _cpu())
+        self._over = False
 
 
 def memory_space(observation_space: gymnasium.Space, memory: Memory) -> gymnasium.spaces.Box:

@@ -72,15 +72,19 @@ def check_particles(trajectories: Trajectories, names: Sequence[str], seeds: Seq
 
 
 def check_aliasing(
-    neighbourhood: Neighbourhood, trajectories: Trajectories, names: Sequence[str], seeds: Sequence[int], when: str
+    neighbourhood: Neighbourhood,
+    trajectories: Trajectories,
+    names: Sequence[str],
+    seeds: Sequence[int],
+    when: str,
+    cure: str = "start again with more --neighbours, or with a little --feature-noise",
 ) -> None:
     """Stop when more than k particles coincide, which makes the entropy −∞."""
     aliased = np.asarray(jnp.any((neighbourhood.radii == 0) & neighbourhood.valid, axis=-1))
     if aliased.any():
         raise RunError(
             f"{_where(aliased, trajectories, names, seeds, when)}: more than k = {neighbourhood.k} particles coincide, "
-            "so that the entropy is minus infinity and has no gradient; start again with more --neighbours, or with a "
-            "little --feature-noise"
+            f"so that the entropy is minus infinity and has no gradient; {cure}"
         )
 
 

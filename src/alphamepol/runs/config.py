@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from alphamepol.errors import InputError
 
-Memory = Literal["none", "last", "recurrent"]
+MemoryKind = Literal["none", "last", "recurrent"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class PretrainConfig:
     """Logarithm of the policy's σ at the start."""
     hidden: tuple[int, ...] = (300, 300)
     """Widths of the policy's hidden layers."""
-    memory: Memory = "none"
+    memory: MemoryKind = "none"
     """none: the policy sees the current observation, as in the paper; last: also what its last action did; recurrent:
     also all before, by a GRU."""
     recurrent_units: int = 64
@@ -152,7 +152,7 @@ class FinetuneConfig:
     """Widths of the hidden layers where the initial policy is `random`."""
     initial_log_std: float = -1.5
     """Logarithm of σ where the initial policy is `random`."""
-    memory: Memory = "none"
+    memory: MemoryKind = "none"
     """Memory where the initial policy is `random`: none, last or recurrent; others bring their own."""
     recurrent_units: int = 64
     """Hidden values of the GRU where the initial policy is `random` with --memory recurrent."""
@@ -237,8 +237,8 @@ def _check_network(config: PretrainConfig | FinetuneConfig) -> None:
     if not -20 <= config.initial_log_std <= 20:
         raise InputError(f"initial_log_std: {config.initial_log_std} was given; it must be between -20 and 20")
     _check_widths("hidden", config.hidden)
-    if config.memory not in get_args(Memory):
-        raise InputError(f"memory: {config.memory!r} was given; choose {', '.join(get_args(Memory))}")
+    if config.memory not in get_args(MemoryKind):
+        raise InputError(f"memory: {config.memory!r} was given; choose {', '.join(get_args(MemoryKind))}")
     _at_least(config, "recurrent_units", 1)
 
 

@@ -23,7 +23,7 @@ from alphamepol.sampling.compiled import collect
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.seeds import seed_keys, split_purposes
 
-NOISE = 1
+NOISE = 1 << 29
 """Sets the random numbers of the noise on particles apart from those of the trajectories."""
 
 

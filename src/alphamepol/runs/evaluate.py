@@ -19,7 +19,7 @@ from alphamepol.errors import InputError
 from alphamepol.estimation.entropy import particle_entropy
 from alphamepol.estimation.knn import nearest_neighbours
 from alphamepol.estimation.risk import weighted_cvar
-from alphamepol.policies import Policy
+from alphamepol.policies import Policy, stack_policies
 from alphamepol.runs.checks import check_aliasing, check_particles, check_policy_fits
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.epoch import blur, neighbours_of_minibatches
@@ -127,7 +127,7 @@ def evaluate(
         raise InputError("policies: none was given; at least one is needed")
     for policy in policies.values():
         check_policy_fits(policy, environment_class)
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies.values())
+    stacked = stack_policies(list(policies.values()))
     keys = split_purposes(seed_keys(list(policies))).evaluation
 
     with jax.default_matmul_precision(config.matmul_precision):
@@ -169,7 +169,7 @@ def _evaluate_member(
     check_particles(trajectories, names, seeds, config.neighbours, when)
     noisy = blur(trajectories, config.feature_noise, keys=member_keys)
     neighbourhood = neighbours_of_minibatches(noisy, config.neighbours)
-    check_aliasing(neighbourhood, trajectories, names, seeds, when)
+    check_aliasing(neighbourhood, trajectories, names, seeds, when, cure="evaluate with a little --feature-noise")
     return (
         np.asarray(jax.vmap(jax.vmap(particle_entropy))(neighbourhood)),
         _trajectory_entropies(noisy, config.neighbours),

@@ -13,16 +13,23 @@ from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
 from alphamepol.files import to_json, write_atomically
 from alphamepol.runs import figures
+from alphamepol.runs.checks import check_policy_fits
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.evaluate import Evaluation, evaluate
 from alphamepol.runs.folder import device_name
 from alphamepol.runs.presets import preset
-from alphamepol.runs.sources import Source, common_class, distinct_labels, read_source, short_names
+from alphamepol.runs.sources import Source, common_class, distinct_labels, joined_names, read_source, short_names
 from alphamepol.runs.tables import comparison_table, evaluation_table
 
 
 def evaluate_runs(
-    runs: Sequence[str], *, class_name: str | None, alpha: float | None, batches: int, folder: Path | None
+    runs: Sequence[str],
+    *,
+    class_name: str | None,
+    alpha: float | None,
+    feature_noise: float | None,
+    batches: int,
+    folder: Path | None,
 ) -> Path:
     """Evaluate and write summary.json and figures; returns the folder they are in."""
     if batches < 1:
@@ -34,22 +41,25 @@ def evaluate_runs(
         raise InputError("run: random is no policy file; evaluate what a run or a file holds")
     class_name = class_name or common_class(sources)
     environment_class = make(class_name)
-    configs = [_settings(source, class_name, alpha, batches) for source in sources]
+    config = dataclasses.replace(_settings(sources, class_name, alpha, feature_noise), evaluation_batches=batches)
+    config.check()
+    for source in sources:
+        for policy in source.policies.values():
+            check_policy_fits(policy, environment_class, f"policy {source.name}")
     folder = folder or _default_folder(sources, class_name)
     if (folder / "config.json").exists():
         raise InputError(f"folder: {folder} holds a run; choose another --folder")
 
     console = Console()
     evaluations: dict[str, Evaluation] = {}
-    for source, label, config in zip(sources, distinct_labels(sources), configs, strict=True):
+    for source, label in zip(sources, distinct_labels(sources), strict=True):
         description = f"evaluating {source.name} in each member of {class_name}"
         shown = partial(rich.progress.track, description=description, console=console, transient=True)
         evaluations[label] = evaluate(source.policies, environment_class, config, track=shown)
     figures.entropy_histogram(evaluations, folder / "figures")
     figures.heat_maps(evaluations, environment_class, folder / "figures")
     summaries = [
-        _summarise(source, config, evaluation)
-        for source, config, evaluation in zip(sources, configs, evaluations.values(), strict=True)
+        _summarise(source, config, evaluation) for source, evaluation in zip(sources, evaluations.values(), strict=True)
     ]
     if len(sources) == 1:
         ((label, evaluation),) = evaluations.items()
@@ -65,26 +75,35 @@ def evaluate_runs(
     return folder
 
 
-def _settings(source: Source, class_name: str, alpha: float | None, batches: int) -> PretrainConfig:
-    """The settings of a run; a policy file has the paper's for the class."""
-    config = source.config or preset("paper", class_name)
-    if source.class_name != class_name:
+def _settings(
+    sources: Sequence[Source], class_name: str, alpha: float | None, feature_noise: float | None
+) -> PretrainConfig:
+    """What all are measured with: the settings of the first run; the paper's for the class if there is none.
+
+    The smallest α and the largest noise of the runs are taken, unless others are given.
+    """
+    runs = [source for source in sources if source.config]
+    configs = [source.config for source in runs if source.config] or [preset("paper", class_name)]
+    config = configs[0]
+    if not runs or runs[0].class_name != class_name:
         config = dataclasses.replace(config, probabilities=())
-    config = dataclasses.replace(config, evaluation_batches=batches, alpha=config.alpha if alpha is None else alpha)
-    config.check()
-    return config
+    return dataclasses.replace(
+        config,
+        alpha=min(one.alpha for one in configs) if alpha is None else alpha,
+        feature_noise=max(one.feature_noise for one in configs) if feature_noise is None else feature_noise,
+    )
 
 
 def _default_folder(sources: Sequence[Source], class_name: str) -> Path:
     name = f"evaluation-{class_name}"
     if len(sources) > 1:
-        return Path("runs") / f"{name}-{'-'.join(short_names(sources))}"
+        return Path("runs") / f"{name}-{joined_names(sources)}"
     path = Path(sources[0].name)
     return path / name if path.is_dir() else path.with_name(f"{path.stem}-{name}")
 
 
 def _summarise(source: Source, config: PretrainConfig, evaluation: Evaluation) -> dict[str, Any]:
     name = Path(source.name).name
-    of_run = {"run": name, "method": config.method} if source.config else {"policy": name}
+    of_run = {"run": name, "method": source.config.method} if source.config else {"policy": name}
     more = {"label": source.label, "memory": source.memory, **evaluation.to_dict()}
     return of_run | more | {"evaluation_batches": config.evaluation_batches, "device": device_name()}

@@ -148,7 +148,7 @@ def returns(
     final = np.concatenate([values[:, -1] for values in returns.values()])
     norm = Normalize(min(0.0, final.min()), max(1.0, final.max()))
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(4.2 + 2.2 * len(maps), 3.0), layout="constrained")
+        figure = Figure(figsize=(4.2 + 2.2 * len(maps), 3.3), layout="constrained")
         grid = figure.add_gridspec(1, 1 + len(maps), width_ratios=[1.6] + [1.0] * len(maps))
         axes = figure.add_subplot(grid[0])
         rows = _draw_returns(axes, returns)
@@ -200,7 +200,9 @@ def _draw_goals(
         (west, south), (east, north) = space.low.tolist(), space.high.tolist()
         axes.set(xlim=(west, east), ylim=(south, north))
     axes.set(xticks=[], yticks=[], aspect="equal")
-    axes.set_title("\n".join([*title.split(", "), f"mean {values.mean():.2f}"]))
+    # The memory, if one is named, on a line of its own: maps are small.
+    label = title.replace(", memory", "\nmemory")
+    axes.set_title(f"{label}\nmean {values.mean():.2f}")
     for spine in axes.spines.values():
         spine.set(visible=True, color=WALL_COLOUR)
 

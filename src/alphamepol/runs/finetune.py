@@ -27,7 +27,7 @@ from alphamepol.runs.iteration import run_iteration, start_finetuning
 from alphamepol.runs.loop import Loop, LoopState, run_loop, running
 from alphamepol.runs.metrics import read_metrics
 from alphamepol.runs.progress import RunProgress
-from alphamepol.runs.sources import Source, common_class, read_source, short_names
+from alphamepol.runs.sources import Source, common_class, joined_names, read_source
 from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch
 from alphamepol.runs.tables import finetune_table, show_iteration
 from alphamepol.seeds import goal_key
@@ -114,6 +114,8 @@ def plan_finetuning(
     for source in sources:
         for policy in source.policies.values():
             check_policy_fits(policy, environment_class, f"policy {source.name}")
+    if config.memory != "none" and all(source.policies for source in sources):
+        raise InputError(f"memory: {config.memory} was given, but it is for random; other policies bring their own")
     if tasks is not None and config.goals:
         raise InputError("goals: they were given beside tasks; give either goals or tasks")
     if tasks is None and not config.goals:
@@ -152,7 +154,7 @@ def finetune_source(source: Source, plan: Plan, folder: RunFolder, *, resume: bo
 
 def default_folder(sources: Sequence[Source], member: str, config: FinetuneConfig) -> Path:
     """Where fine-tuning goes if nobody says."""
-    return Path("runs") / f"finetune-{member}-{'-'.join(short_names(sources))}-seed-{config.seed}"
+    return Path("runs") / f"finetune-{member}-{joined_names(sources)}-seed-{config.seed}"
 
 
 def _run(source: Source, plan: Plan, folder: RunFolder, progress: RunProgress, received: Interrupts) -> None:

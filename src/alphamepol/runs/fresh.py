@@ -14,6 +14,9 @@ from alphamepol.runs.config import FinetuneConfig, PretrainConfig
 from alphamepol.sampling.compiled import collect
 from alphamepol.sampling.trajectories import Trajectories
 
+FIRST_LOOK = 1 << 29
+"""Sets the random numbers of the first trajectories apart from those that policies are built with."""
+
 
 def fresh_policies(
     keys: Key[Array, " rows"],
@@ -32,7 +35,7 @@ def fresh_policies(
     policies = _build(keys, policy_shape(environment_class), settings)
     if policies.memory is None:
         return policies
-    sampling_keys = jax.vmap(lambda key: jax.random.fold_in(key, 1))(keys)
+    sampling_keys = jax.vmap(lambda key: jax.random.fold_in(key, FIRST_LOOK))(keys)
     first = collect(policies, environment_class, members, batch=batch, horizon=horizon, keys=sampling_keys)
     return measure(policies, first)
 

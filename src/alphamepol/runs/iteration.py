@@ -13,7 +13,7 @@ from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.learning.critic import Critic
 from alphamepol.learning.trpo import TrpoReport, TrpoSettings, TrpoState, improve
 from alphamepol.mapping import map_leading_axis
-from alphamepol.policies import Policy
+from alphamepol.policies import Policy, stack_policies
 from alphamepol.runs.checks import check_finetuned
 from alphamepol.runs.config import FinetuneConfig
 from alphamepol.runs.fresh import fresh_policies
@@ -36,8 +36,7 @@ def start_finetuning(
     parts = jax.vmap(lambda key: jax.random.split(key, 3))(finetuning_keys(config.seed, config.seeds, tasks))
     critic_keys, policy_keys, iterations_keys = parts[:, 0], parts[:, 1], parts[:, 2]
     if policies:
-        dealt = [policies[row % len(policies)] for row in range(rows)]
-        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *dealt)
+        stacked = stack_policies([policies[row % len(policies)] for row in range(rows)])
     else:
         members = jnp.full((rows, config.trajectories), environment_class.index(member))
         stacked = fresh_policies(

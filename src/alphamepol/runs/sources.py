@@ -29,8 +29,8 @@ class Source:
 
     @property
     def memory(self) -> str:
-        """What the policies remember: none, last or recurrent."""
-        return ", ".join(sorted({_memory(policy) for policy in self.policies.values()}))
+        """What the policies remember: none, last or recurrent; empty for `random`."""
+        return next((_memory(policy) for policy in self.policies.values()), "")
 
 
 def read_source(given: str | Path | Policy, random_memory: str = "none") -> Source:
@@ -46,6 +46,13 @@ def read_source(given: str | Path | Policy, random_memory: str = "none") -> Sour
         raise InputError(f"run: there is no run folder or policy file {path}")
     policy = load_policy(path)
     return Source(str(given), _label(path.stem, _memory(policy)), {0: policy})
+
+
+def _short_name(source: Source) -> str:
+    if source.name == RANDOM:
+        return source.label.lower().replace(", memory ", "-")
+    path = Path(source.name).resolve()
+    return path.stem if path.is_file() else path.name
 
 
 def _label(name: str, memory: str) -> str:
@@ -72,9 +79,14 @@ def _read_run(path: Path) -> Source:
 
 def short_names(sources: Sequence[Source]) -> list[str]:
     """A name for each source that can be part of a file name, all different."""
-    paths = [Path(source.name).resolve() for source in sources]
-    names = [path.stem if path.is_file() else path.name for path in paths]
+    names = [_short_name(source) for source in sources]
     return names if len(set(names)) == len(names) else [f"{number}-{name}" for number, name in enumerate(names)]
+
+
+def joined_names(sources: Sequence[Source]) -> str:
+    """The short names together, as long as that can be part of a file name."""
+    names = "-".join(short_names(sources))
+    return names if len(names.encode()) <= 150 else f"{len(sources)}-policies"
 
 
 def distinct_labels(sources: Sequence[Source]) -> list[str]:

@@ -62,18 +62,20 @@ def comparison_table(evaluations: Mapping[str, Evaluation], title: str) -> Table
     table = Table(title=Text(title), title_justify="left")
     table.add_column("member")
     for label in evaluations:
-        table.add_column(label, justify="right")
+        table.add_column(Text(label), justify="right")
     table.add_column("ceiling", justify="right")
 
     def row(name: str, values: Iterable[np.ndarray], ceiling: float) -> None:
         known = f"{ceiling:.2f}" if math.isfinite(ceiling) else ""
-        table.add_row(name, *(_with_interval(of_seeds) for of_seeds in values), known)
+        table.add_row(Text(name), *(_with_interval(of_seeds) for of_seeds in values), known)
 
     for i, name in enumerate(first.members):
         means = [evaluation.member_means[:, i] for evaluation in evaluations.values()]
         row(f"{name} (p = {first.probabilities[i]:g})", means, first.ceilings[i])
     table.add_section()
     row("mean", [evaluation.mean for evaluation in evaluations.values()], math.inf)
+    if first.alpha < 1:
+        row(f"mean of worst {first.alpha:g}", [evaluation.cvar for evaluation in evaluations.values()], math.inf)
     return table
 
 
@@ -81,7 +83,7 @@ def _with_interval(values: np.ndarray) -> str:
     if len(values) == 1:
         return f"{values[0]:.2f}"
     low, high = bootstrap_interval(values)
-    return f"{values.mean():.2f}\n[{low:.2f}, {high:.2f}]"
+    return f"{values.mean():.2f}\n\\[{low:.2f}, {high:.2f}]"
 
 
 def show_iteration(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
@@ -105,7 +107,7 @@ def finetune_table(summaries: Mapping[str, dict[str, Any]], title: str) -> Table
     for name, summary in summaries.items():
         final, first = summary["final"], np.mean([task[0] for task in summary["returns"]])
         interval = "{:.2f} … {:.2f}".format(*final["interval"]) if final["interval"] else ""
-        table.add_row(name, f"{first:.2f}", f"{final['mean']:.2f}", interval)
+        table.add_row(Text(name), f"{first:.2f}", f"{final['mean']:.2f}", interval)
     return table
 
 
