@@ -244,6 +244,8 @@ def test_the_start_is_regressed_whatever_is_remembered() -> None:
     np.testing.assert_array_equal(regressed.memory.recurrence.weight_hh, policy.memory.recurrence.weight_hh)
 
 
+@pytest.mark.filterwarnings("ignore:.*different from the unwrapped version")
+@pytest.mark.filterwarnings("ignore:.*symmetric and normalized space")
 @pytest.mark.parametrize("memory", ["last", "recurrent"])
 def test_any_gymnasium_environment_can_be_seen_as_the_policy_sees_it(memory) -> None:
     """Pendulum, whose actions are clipped; what the wrapper shows is what the policy perceives acting step by step."""
@@ -268,8 +270,7 @@ def test_any_gymnasium_environment_can_be_seen_as_the_policy_sees_it(memory) -> 
     seen_first = [np.all(itself.step(np.ones(1, np.float32))[0][3:] == 0) for _ in range(8)]
     assert seen_first == [False, False, False, True, False, False, False, True]
     wrapped = MemoryObservation(gymnasium.make("Pendulum-v1").unwrapped, policy)
-    with pytest.warns(UserWarning, match="different from the unwrapped version"):
-        check_env(wrapped, skip_render_check=True)
+    check_env(wrapped, skip_render_check=True)
     with pytest.raises(InputError, match="it has no memory"):
         MemoryObservation(env, policy_for(MEMBER, "none"))
     with pytest.raises(InputError, match="2 observation numbers and actions within"):
