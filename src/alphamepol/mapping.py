@@ -11,6 +11,11 @@ def rows_per_product() -> int:
     return 1600 if jax.default_backend() == "cpu" else 100_000
 
 
+def steps_per_turn() -> int:
+    """Steps of a recurrence per turn of its loop: on an accelerator turns cost more than what is done in them."""
+    return 1 if jax.default_backend() == "cpu" else 8
+
+
 def map_leading_axis(function: Callable[..., Any]) -> Callable[..., Any]:
     """Map over the leading axis of all arguments: at once on an accelerator, one after the other on a CPU.
 

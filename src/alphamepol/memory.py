@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
+from alphamepol.mapping import steps_per_turn
+
 HUGE = 1e9
 """From here on a range is as good as infinite."""
 LARGEST = 5.0
@@ -148,7 +150,7 @@ class Memory(eqx.Module):
             hidden = self.listen(one, hidden if start is None else jnp.where(start, 0.0, hidden))
             return hidden, hidden
 
-        return jax.lax.scan(step, jnp.zeros(self.units), (inputs, starts), unroll=8)[1]
+        return jax.lax.scan(step, jnp.zeros(self.units), (inputs, starts), unroll=steps_per_turn())[1]
 
     def remember(
         self,

@@ -132,7 +132,7 @@ def test_the_step_is_the_exact_natural_gradient(kind) -> None:
     np.testing.assert_allclose(step, expected, atol=2e-3 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["gaussian", "categorical"])
 def test_ten_iterations_of_conjugate_gradient_see_a_symmetric_positive_definite_matrix(kind, monkeypatch) -> None:
     """The product that TRPO hands to conjugate gradient, column by column, is the exact Fisher matrix plus damping."""
     import alphamepol.learning.trpo as trpo

@@ -25,12 +25,12 @@ from alphamepol import (
     finetune,
     load_policy,
     make,
-    pretrain,
     save_policy,
 )
 from alphamepol.runs import finetune as finetune_module
+from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.metrics import read_metrics
-from alphamepol.runs.sources import Source
+from alphamepol.runs.sources import Source, short_names
 
 TINY = FinetuneConfig(
     tasks=3,
@@ -307,14 +307,13 @@ def test_a_fine_tuning_run_is_no_source_but_its_policies_are(run, tmp_path) -> N
     assert all(map(np.array_equal, jax.tree.leaves(again.load_policy(0)), jax.tree.leaves(load_policy(path))))
 
 
-def test_every_policy_of_a_run_has_its_turn(tiny, tmp_path) -> None:
-    pretrained = pretrain(
-        "gridworld-slope", dataclasses.replace(tiny, seeds=2, epochs=1), folder=tmp_path / "p", quiet=True
-    )
+def test_every_policy_of_a_run_has_its_turn(tmp_path) -> None:
+    source = Source("run", "run", {seed: GaussianPolicy(2, 2, (8,), key=jax.random.key(seed)) for seed in (0, 1)})
     nothing = [RewardFunction(lambda *_: 0.0)] * 3
-    run = finetune(pretrained.folder, "GWN", TINY, tasks=nothing, folder=tmp_path / "f", quiet=True)
+    plan = finetune_module.plan_finetuning([source], "GWN", TINY, "gridworld-slope", nothing)
+    run = finetune_module.finetune_source(source, plan, RunFolder(tmp_path / "f"), resume=False, quiet=True)
     for task, seed in ((0, 0), (1, 1), (2, 0)):
-        expected = jax.tree.leaves(pretrained.policies[seed])
+        expected = jax.tree.leaves(source.policies[seed])
         assert all(map(np.array_equal, jax.tree.leaves(run.load_policy(task)), expected))
 
 
@@ -336,7 +335,7 @@ def test_short_names_are_names_and_all_different(tmp_path, monkeypatch) -> None:
         (tmp_path / path).mkdir(parents=True)
 
     def names(*paths: str) -> list[str]:
-        return finetune_module.short_names([Source(path, "", {}) for path in paths])
+        return short_names([Source(path, "Random", {}) for path in paths])
 
     assert names("x/a", "random") == ["a", "random"]
     assert names("x/a", "y/a", "z/0-a") == ["0-a", "1-a", "2-0-a"]

@@ -67,26 +67,20 @@ def test_the_run_says_what_its_policies_remember(run, tiny) -> None:
     assert str(default) == f"runs/multigrid-alpha-0.5-{kind}-seed-0"
 
 
-def test_learning_moves_what_is_learned_and_nothing_else(run, tiny) -> None:
-    start = pretrain_module.start_state(pretrain_module.resolve_class("gridworld-slope"), config_of(run, tiny))
-    first, last = jax.tree.map(lambda leaf: leaf[0], start.learners.policy), run.policies[0]
+def test_an_epoch_moves_what_is_learned_and_compiles_nothing_for_the_next(run, tiny) -> None:
+    environment_class = pretrain_module.resolve_class("gridworld-slope")
+    config = config_of(run, tiny)
+    before = pretrain_module.start_state(environment_class, config)
+    stopwatch = Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
+    after, _, _ = pretrain_module.run_epoch(before, 0, environment_class, config, stopwatch)
+    assert jax.tree.structure(after) == jax.tree.structure(before)
+    types = [[str(leaf.aval) for leaf in jax.tree.leaves(state.learners)] for state in (before, after)]
+    assert types[0] == types[1]
+    first, last = before.learners.policy, after.learners.policy
     assert not np.array_equal(first.layers[0].weight, last.layers[0].weight)
     np.testing.assert_array_equal(first.memory.action_scale, last.memory.action_scale)
     if last.memory.recurrence is not None:
         assert not np.array_equal(first.memory.recurrence.weight_hh, last.memory.recurrence.weight_hh)
-
-
-def test_epochs_compile_once(run, tiny) -> None:
-    """A policy is of the same types before and after an epoch, so that nothing is compiled for the second."""
-    environment_class = pretrain_module.resolve_class("gridworld-slope")
-    config = config_of(run, tiny)
-    before = pretrain_module.start_state(environment_class, config)
-    after, _, _ = pretrain_module.run_epoch(
-        before, 0, environment_class, config, Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
-    )
-    assert jax.tree.structure(after) == jax.tree.structure(before)
-    types = [[str(leaf.aval) for leaf in jax.tree.leaves(state.learners)] for state in (before, after)]
-    assert types[0] == types[1]
 
 
 def test_an_interrupted_run_goes_on_to_the_same_bits(run, tiny, tmp_path, monkeypatch) -> None:
@@ -127,40 +121,33 @@ def test_random_can_have_memory_too(tmp_path) -> None:
     assert float(run.load_policy(1).memory.measured_steps) == 10 * 9
 
 
-def test_runs_are_evaluated_side_by_side(run, tiny, tmp_path, capsys) -> None:
-    plain = pretrain("gridworld-slope", dataclasses.replace(tiny, epochs=1), folder=tmp_path / "plain", quiet=True)
-    folder = tmp_path / "both"
-    assert main(["evaluate", str(plain.folder), str(run.folder), "--batches", "3", "--folder", str(folder)]) == 0
-    shown = capsys.readouterr().out
-    assert "memory" in shown
-    assert "GWN (p = 0.2)" in shown
-    summary = json.loads((folder / "summary.json").read_text())
-    kind = run.summary["memory"]
-    assert [found["memory"] for found in summary["runs"].values()] == ["none", kind]
-    assert set(summary["runs"]) == {"plain", kind}
+@pytest.fixture(scope="module")
+def plain(tiny, tmp_path_factory):
+    """A run without memory, of other settings."""
+    other = dataclasses.replace(tiny, epochs=1, horizon=30, alpha=0.25, feature_noise=0.01, probabilities=(0.0, 1.0))
+    return pretrain("gridworld-slope", other, folder=tmp_path_factory.mktemp("plain") / "plain", quiet=True)
+
+
+def test_runs_are_measured_alike_and_shown_side_by_side(run, plain, tmp_path, capsys) -> None:
+    """A run, its own policy as a file, and a run of other settings: the first run's settings count for all."""
+    kind, folder = run.summary["memory"], tmp_path / "all"
+    sources = [str(path) for path in (run.folder, run.folder / "policy/seed-0.safetensors", plain.folder)]
+    assert main(["evaluate", *sources, "--batches", "3", "--folder", str(folder)]) == 0
+    assert "GWN (p = 0.2)" in capsys.readouterr().out
+    found = json.loads((folder / "summary.json").read_text())["runs"]
+    assert {name: summary["memory"] for name, summary in found.items()} == {kind: kind, "seed-0": kind, "plain": "none"}
+    assert found[kind]["entropy"] == found["seed-0"]["entropy"]
+    assert {summary["alpha"] for summary in found.values()} == {0.25}
+    assert found["plain"]["probabilities"] == [0.8, 0.2]
     with (folder / "figures/heat-maps.csv").open() as file:
         labels = {line["method"] for line in csv.DictReader(file)}
-    assert labels == {"αMEPOL (0.5)", f"αMEPOL (0.5), memory {kind}"}
+    assert labels == {f"αMEPOL (0.5), memory {kind}", f"seed-0, memory {kind}", "αMEPOL (0.25)"}
     assert (folder / "figures/heat-maps.png").stat().st_size > 1000
 
 
-def test_what_is_compared_is_measured_alike(tiny, tmp_path) -> None:
-    """A run, and its own policy as a file beside a run of other settings: the first run's settings count for all."""
-    first = pretrain("gridworld-slope", dataclasses.replace(tiny, epochs=1), folder=tmp_path / "first", quiet=True)
-    other = dataclasses.replace(tiny, epochs=1, horizon=30, alpha=0.25, feature_noise=0.01, probabilities=(0.0, 1.0))
-    second = pretrain("gridworld-slope", other, folder=tmp_path / "second", quiet=True)
-    policy = first.folder / "policy/seed-0.safetensors"
-    runs = [str(path) for path in (first.folder, policy, second.folder)]
-    assert main(["evaluate", *runs, "--batches", "3", "--folder", str(tmp_path / "all")]) == 0
-    found = json.loads((tmp_path / "all/summary.json").read_text())["runs"]
-    assert found["first"]["entropy"] == found["seed-0"]["entropy"]
-    assert {summary["alpha"] for summary in found.values()} == {0.25}
-    assert found["second"]["probabilities"] == [0.8, 0.2]
-    assert found["first"]["method"] == "alphamepol"
-    assert (
-        main(["evaluate", str(first.folder), "--alpha", "1", "--batches", "3", "--folder", str(tmp_path / "one")]) == 0
-    )
-    assert json.loads((tmp_path / "one/summary.json").read_text())["method"] == "alphamepol"
+def test_another_alpha_is_no_other_method(plain, tmp_path) -> None:
+    assert main(["evaluate", str(plain.folder), "--alpha", "1", "--batches", "3", "--folder", str(tmp_path)]) == 0
+    assert json.loads((tmp_path / "summary.json").read_text())["method"] == "alphamepol"
 
 
 def test_memory_is_for_random_alone(run, tmp_path, capsys) -> None:
