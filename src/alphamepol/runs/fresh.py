@@ -42,11 +42,10 @@ def fresh_policies(
 
 @jax.jit
 def measure(policies: Policy, trajectories: Trajectories) -> Policy:
-    """Take trajectories into the scales of the policies' memories, if they have one."""
+    """Take trajectories into the scales of the policies' memories."""
 
     def one(policy: Policy, trajectories: Trajectories) -> Policy:
-        if policy.memory is None:
-            return policy
+        assert policy.memory is not None
         memory = policy.memory.measure(trajectories.perceived, trajectories.actions, trajectories.valid)
         return eqx.tree_at(lambda policy: policy.memory, policy, memory)
 
