@@ -302,7 +302,7 @@ def test_finetune_one_takes_the_class_of_its_run(elsewhere, capsys) -> None:
         ("finetune random random --class multigrid --member MG0 --resume", "holds no run to resume"),
         ("export nowhere --to sb3 out.zip", "there is no run folder or policy file nowhere"),
         ("export random --to sb3 out.zip", "random is no policy that could be exported"),
-        ("evaluate random --class multigrid", "random is no policy file"),
+        ("evaluate random --class multigrid", "random alone was given"),
     ],
 )
 def test_bad_fine_tuning_gets_one_sentence_and_writes_nothing(command: str, sentence: str, elsewhere, capsys) -> None:

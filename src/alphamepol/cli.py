@@ -1,5 +1,6 @@
 """The command line: `alphamepol COMMAND …`. Heavy imports happen inside the commands, so that --help is quick."""
 
+import json
 import os
 import shlex
 import sys
@@ -14,7 +15,7 @@ from alphamepol import __version__
 from alphamepol.errors import InputError, RunError
 from alphamepol.runs.config import FinetuneConfig, PretrainConfig
 from alphamepol.runs.interrupts import RunInterrupted
-from alphamepol.runs.presets import CLASSES_WITH_SETTINGS, Preset, preset
+from alphamepol.runs.presets import CLASSES_WITH_SETTINGS, Preset, finetuning_preset, preset, usual_preset
 
 INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
@@ -28,10 +29,12 @@ class Pretrain:
     """
 
     environment_class: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CLASS")]
-    """The class of environments; `alphamepol classes` lists them."""
+    """The class of environments: one that `alphamepol classes` lists, or FILE.py:FUNCTION, a function of your own that
+    returns one."""
     config: Annotated[PretrainConfig, tyro.conf.arg(name="")]
-    preset: Preset = "paper"
-    """paper: the paper's settings, ten seeds; authors: those of the authors' scripts; quick: a minute on two cores."""
+    preset: Preset | None = None
+    """paper: the paper's settings, ten seeds; authors: those of the authors' scripts; quick: a minute on two cores;
+    own: for a class that the paper does not have. If not given, paper where there is one, else own."""
     folder: Path | None = None
     """The run folder; runs/CLASS-alpha-ALPHA-seed-FIRST if not given, the memory after ALPHA if there is one."""
     resume: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -55,7 +58,8 @@ class Evaluate:
     """
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN …", help_behavior_hint="")]
-    """Run folders, or policy files (then --class is needed). Several are measured with the settings of the first."""
+    """Run folders, policy files (then --class is needed), or `random` beside them. Several are measured with the
+    settings of the first."""
     environment_class: Annotated[str | None, tyro.conf.arg(name="class", metavar="CLASS")] = None
     """The class to evaluate in, if not the run's own."""
     alpha: float | None = None
@@ -85,8 +89,8 @@ class Evaluate:
 class Finetune:
     """Fine-tune policies with TRPO on sparse goals in one member, each goal apart; several in one call are compared.
 
-    The defaults are the paper's settings. Example: alphamepol finetune runs/gridworld-slope-alpha-0.2-seed-0 random
-    --member GWN --tasks 5 --iterations 30
+    The defaults are the paper's settings for the class, or, where it has none, those for a class of your own. Example:
+    alphamepol finetune runs/gridworld-slope-alpha-0.2-seed-0 random --member GWN --tasks 5 --iterations 30
     """
 
     inits: Annotated[
@@ -210,19 +214,41 @@ def say(sentence: str) -> None:
 
 
 def _parse(arguments: list[str]) -> Any:
-    """Parse twice: the defaults of `pretrain` depend on its preset and class, which only a parser can tell for sure."""
+    """Parse twice: defaults depend on the class and the preset, which only a parser can tell for sure."""
     words = [word.removeprefix("--preset=") for word in arguments]
-    guess: Preset = next((known for known in get_args(Preset) if known in words), "paper")
-    guessed_class = next((known for known in CLASSES_WITH_SETTINGS if known in words), "gridworld-slope")
-    parsed = _parse_with_defaults(arguments, preset(guess, guessed_class))  # --help, if asked for, shows the guess
+    # --help, if asked for, shows a guess.
+    class_name = next(
+        (word for word in words[1:] if word in CLASSES_WITH_SETTINGS or ".py:" in word), "gridworld-slope"
+    )
+    presets: tuple[Preset, ...] = get_args(Preset)
+    guess = next((known for known in presets if known in words), usual_preset(class_name))
+    known = guess in ("quick", "own") or class_name in CLASSES_WITH_SETTINGS
+    config = preset(guess if known else "own", class_name)
+    parsed = _parse_with_defaults(arguments, config, finetuning_preset(class_name))
     if isinstance(parsed, Pretrain):
-        parsed = _parse_with_defaults(arguments, preset(parsed.preset, parsed.environment_class))
+        class_name = parsed.environment_class
+        config = preset(parsed.preset or usual_preset(class_name), class_name)
+        return _parse_with_defaults(arguments, config, FinetuneConfig())
+    if isinstance(parsed, Finetune):
+        return _parse_with_defaults(arguments, config, finetuning_preset(_class_of(parsed)))
     return parsed
 
 
-def _parse_with_defaults(arguments: list[str], config: PretrainConfig) -> Any:
+def _class_of(command: Finetune) -> str:
+    """The class that fine-tuning is in: the one given, else that of the first run."""
+    for init in command.inits if command.environment_class is None else ():
+        try:
+            return str(json.loads((Path(init) / "config.json").read_text())["class"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # not a run; who reads it says so
+    return command.environment_class or "gridworld-slope"
+
+
+def _parse_with_defaults(arguments: list[str], config: PretrainConfig, finetuning: FinetuneConfig) -> Any:
     commands: Any = Annotated[Pretrain, tyro.conf.subcommand("pretrain", default=Pretrain(tyro.MISSING, config))]
-    for command in (Evaluate, Finetune, Export, Classes, Demo):
+    default = Finetune(tyro.MISSING, tyro.MISSING, finetuning)
+    commands |= Annotated[Finetune, tyro.conf.subcommand("finetune", default=default)]
+    for command in (Evaluate, Export, Classes, Demo):
         commands |= Annotated[command, tyro.conf.subcommand(command.__name__.lower())]
     return tyro.cli(
         commands,

@@ -49,13 +49,17 @@ class ActionRange(eqx.Module):
         halves = [(high - low) / 2 for low, high in zip(self.low, self.high, strict=True)]
         return tuple(half if bounded and half else 1.0 for half, bounded in zip(halves, self.bounded, strict=True))
 
+    @property
+    def middles(self) -> tuple[float, ...]:
+        """The middle of the range of each; 0 where there is none."""
+        ends = zip(self.low, self.high, self.bounded, strict=True)
+        return (0.0,) * self.choices or tuple((low + high) / 2 if bounded else 0.0 for low, high, bounded in ends)
+
     def apply(self, action: Shaped[Array, "..."]) -> Float[Array, " numbers"]:
         """The action as the environment applies it, from the middle of its range; one-hot if it is a choice."""
         if self.choices:
             return jax.nn.one_hot(action, self.choices)
-        ends = zip(self.low, self.high, self.bounded, strict=True)
-        middle = [(low + high) / 2 if bounded else 0.0 for low, high, bounded in ends]
-        return jnp.clip(action, jnp.array(self.low), jnp.array(self.high)) - jnp.array(middle)
+        return jnp.clip(action, jnp.array(self.low), jnp.array(self.high)) - jnp.array(self.middles)
 
     def describe(self) -> dict[str, Any]:
         """As JSON can hold it, which knows no infinity."""

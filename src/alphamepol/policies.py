@@ -19,6 +19,7 @@ from alphamepol.distributions import Categorical, Distribution, Normal
 from alphamepol.errors import InputError
 from alphamepol.files import fill, pack, unpack, write_atomically
 from alphamepol.memory import ActionRange, Memory, Recollection
+from alphamepol.scaling import Scaling
 
 FORMAT = "alphamepol-policy-1"
 MEMORY_KEY = 1 << 30
@@ -37,6 +38,7 @@ class Policy(eqx.Module):
     layers: eqx.AbstractVar[tuple[eqx.nn.Linear, ...]]
     """The network from what is perceived, and the hidden values of a recurrent memory, to what `head` takes."""
     memory: eqx.AbstractVar[Memory | None]
+    scaling: eqx.AbstractVar[Scaling | None]
 
     @property
     @abstractmethod
@@ -54,7 +56,8 @@ class Policy(eqx.Module):
     def perceive(
         self, observation: Shaped[Array | np.ndarray, " observation"], recollection: Recollection | None = None
     ) -> Float[Array, " inputs"]:
-        """The observation, and what memory adds to it; without a recollection, at the first step of an episode."""
+        """The scaled observation, and what memory adds; without a recollection, at the first step of an episode."""
+        observation = self._scaled(observation)
         if self.memory is None:
             return jnp.asarray(observation)
         return self.memory.perceive(observation, self.memory.begin() if recollection is None else recollection)
@@ -75,7 +78,7 @@ class Policy(eqx.Module):
         """Draw an action; returns what is remembered after it, too."""
         outputs, hidden = self._run(observation, recollection)
         action = self.head(outputs).sample(key=key)
-        return action, self.memory and self.memory.remember(observation, action, hidden)
+        return action, self.memory and self.memory.remember(self._scaled(observation), action, hidden)
 
     def network_inputs(
         self, perceived: Float[Array, "time inputs"], starts: Bool[Array, " time"] | None = None
@@ -102,12 +105,22 @@ class Policy(eqx.Module):
             "actions": self.memory.actions.describe(),
             "recurrent_units": self.memory.units,
         }
+        scaling = self.scaling and {
+            "actions": self.scaling.actions.describe(),
+            "features": self.scaling.particle_deviation.shape[-1],
+        }
+        more = {"memory": memory, "scaling": scaling}
         return {
             "kind": self.kind,
             "observation_size": self.observation_size,
             "action_size": self.layers[-1].out_features,
             "hidden": [layer.out_features for layer in self.layers[:-1]],
-        } | ({"memory": memory} if memory else {})
+        } | {name: part for name, part in more.items() if part}
+
+    def _scaled(
+        self, observation: Shaped[Array | np.ndarray, " observation"]
+    ) -> Shaped[Array | np.ndarray, " observation"]:
+        return observation if self.scaling is None else self.scaling.observation(observation)
 
     def _run(
         self, observation: Shaped[Array | np.ndarray, " observation"], recollection: Recollection | None
@@ -125,6 +138,7 @@ class GaussianPolicy(Policy):
     layers: tuple[eqx.nn.Linear, ...]
     log_std: Float[Array, " action"]
     memory: Memory | None
+    scaling: Scaling | None
 
     def __init__(
         self,
@@ -133,6 +147,7 @@ class GaussianPolicy(Policy):
         hidden: Sequence[int] = (300, 300),
         initial_log_std: float = -1.5,
         memory: Memory | None = None,
+        scaling: Scaling | None = None,
         *,
         key: PRNGKeyArray,
     ):
@@ -144,19 +159,23 @@ class GaussianPolicy(Policy):
         self.layers = xavier_layers([_input_size(observation_size, memory), *hidden, action_size], key=key)
         self.log_std = jnp.zeros(action_size) + initial_log_std
         self.memory = memory
+        self.scaling = scaling
 
     @property
     def kind(self) -> str:
         return "gaussian"
 
     def head(self, outputs: Float[Array, " action"]) -> Normal:
-        return Normal(outputs, self.log_std)
+        if self.scaling is None:
+            return Normal(outputs, self.log_std)
+        middle, half = (jnp.array(part) for part in (self.scaling.actions.middles, self.scaling.actions.half_ranges))
+        return Normal(middle + half * outputs, self.log_std + jnp.log(half))
 
     def mean(
         self, observation: Float[Array | np.ndarray, " observation"], recollection: Recollection | None = None
     ) -> Float[Array, " action"]:
         """The deterministic action; without a recollection, at the first step of an episode."""
-        return self._run(observation, recollection)[0]
+        return self.head(self._run(observation, recollection)[0]).mean
 
 
 class CategoricalPolicy(Policy):
@@ -164,6 +183,7 @@ class CategoricalPolicy(Policy):
 
     layers: tuple[eqx.nn.Linear, ...]
     memory: Memory | None
+    scaling: Scaling | None
 
     def __init__(
         self,
@@ -171,11 +191,13 @@ class CategoricalPolicy(Policy):
         actions: int,
         hidden: Sequence[int] = (300, 300),
         memory: Memory | None = None,
+        scaling: Scaling | None = None,
         *,
         key: PRNGKeyArray,
     ):
         self.layers = xavier_layers([_input_size(observation_size, memory), *hidden, actions], key=key)
         self.memory = memory
+        self.scaling = scaling
 
     @property
     def kind(self) -> str:
@@ -216,6 +238,8 @@ class PolicySettings(NamedTuple):
     memory: str = "none"
     """none, last or recurrent."""
     recurrent_units: int = 64
+    scaled_features: int = 0
+    """How many numbers a particle has, if observations, actions and particles are to be scaled."""
 
 
 def fresh_policy(shape: PolicyShape, settings: PolicySettings, *, key: PRNGKeyArray) -> Policy:
@@ -225,10 +249,12 @@ def fresh_policy(shape: PolicyShape, settings: PolicySettings, *, key: PRNGKeyAr
         units = settings.recurrent_units if settings.memory == "recurrent" else 0
         # Far from the keys of the layers, which `split` makes as `fold_in` of small numbers does.
         memory = Memory(shape.observation_size, shape.actions, units, key=jax.random.fold_in(key, MEMORY_KEY))
+    features = settings.scaled_features
+    scaling = Scaling(shape.observation_size, features, shape.actions) if features else None
+    sizes = shape.observation_size, shape.action_size, settings.hidden
     if shape.kind == "categorical":
-        return CategoricalPolicy(shape.observation_size, shape.action_size, settings.hidden, memory, key=key)
-    sizes = shape.observation_size, shape.action_size
-    return GaussianPolicy(*sizes, settings.hidden, settings.initial_log_std, memory, key=key)
+        return CategoricalPolicy(*sizes, memory, scaling, key=key)
+    return GaussianPolicy(*sizes, settings.initial_log_std, memory, scaling, key=key)
 
 
 def stack_policies(policies: Sequence[Policy]) -> Policy:
@@ -273,6 +299,10 @@ def regress_mean(
     So every run starts from the same, badly exploring policy (docs/method.md, "The start"). What memory adds to an
     observation is drawn from [−1, 1].
     """
+    if policy.scaling is not None:
+        actions = policy.scaling.actions
+        target = (target - jnp.array(actions.middles)) / jnp.array(actions.half_ranges)
+        low, high = policy.scaling.observation(low), policy.scaling.observation(high)
     optimiser = optax.adam(2.5e-4)
     remembered = policy.layers[0].weight.shape[-1] - low.size
     low, high = jnp.pad(low, (0, remembered), constant_values=-1), jnp.pad(high, (0, remembered), constant_values=1)
@@ -310,8 +340,7 @@ def load_policy(path: str | Path) -> Policy:
         if header.get("format") != FORMAT:
             raise ValueError("it holds something else")
         policy = fill(_template(**header["architecture"]), arrays)
-        if policy.memory is not None:
-            check_scales(policy.memory)
+        check_scales(policy)
         return policy
     except InputError:
         raise
@@ -319,38 +348,85 @@ def load_policy(path: str | Path) -> Policy:
         raise InputError(f"policy: {path} cannot be read as a policy ({error})") from error
 
 
+def unscaled(policy: Policy) -> Policy:
+    """The same policy without scaling, which becomes part of its first and last layer and of its memory."""
+    scaling, memory = policy.scaling, policy.memory
+    if scaling is None:
+        return policy
+    size = scaling.mean.shape[-1]
+
+    def take_in(weight: Float[Array, "out inputs"], bias: Float[Array, " out"]) -> tuple[Array, Array]:
+        """A layer of scaled observations, as one of plain ones."""
+        of_observation = weight[:, :size] / scaling.deviation
+        return weight.at[:, :size].set(of_observation), bias - of_observation @ scaling.mean
+
+    first, *others = policy.layers
+    weight, bias = take_in(first.weight, first.bias)  # pyright: ignore[reportArgumentType] (it has a bias)
+    layers = [eqx.tree_at(lambda layer: (layer.weight, layer.bias), first, (weight, bias)), *others]
+    if isinstance(policy, GaussianPolicy):
+        middle, half = jnp.array(scaling.actions.middles), jnp.array(scaling.actions.half_ranges)
+        last = layers[-1]
+        scaled = last.weight * half[:, None], last.bias * half + middle
+        layers[-1] = eqx.tree_at(lambda layer: (layer.weight, layer.bias), last, scaled)
+        policy = eqx.tree_at(lambda policy: policy.log_std, policy, policy.log_std + jnp.log(half))
+    if memory is not None:
+        memory = eqx.tree_at(lambda memory: memory.change_scale, memory, memory.change_scale * scaling.deviation)
+        if memory.recurrence is not None:
+            cell = memory.recurrence
+            taken = take_in(cell.weight_ih, cell.bias)  # pyright: ignore[reportArgumentType] (it has a bias)
+            memory = eqx.tree_at(lambda m: (m.recurrence.weight_ih, m.recurrence.bias), memory, taken)
+    return eqx.tree_at(
+        lambda policy: (policy.layers, policy.memory, policy.scaling),
+        policy,
+        (tuple(layers), memory, None),
+        is_leaf=lambda leaf: leaf is None,
+    )
+
+
 def _template(
-    kind: str, observation_size: int, action_size: int, hidden: Sequence[int], memory: dict[str, Any] | None = None
+    kind: str,
+    observation_size: int,
+    action_size: int,
+    hidden: Sequence[int],
+    memory: dict[str, Any] | None = None,
+    scaling: dict[str, Any] | None = None,
 ) -> Policy:
     """The shapes of a policy, nothing allocated."""
     kinds: dict[str, Callable[..., Policy]] = {"gaussian": GaussianPolicy, "categorical": CategoricalPolicy}
     if kind not in kinds:
         raise ValueError(f"its kind is {kind!r}, only {' and '.join(kinds)} are known")
 
-    actions = read_actions(memory["actions"], kind, action_size) if memory else ActionRange()
+    described = [part["actions"] for part in (memory, scaling) if part]
+    actions = read_actions(described[0], kind, action_size) if described else ActionRange()
+    if any(other != described[0] for other in described):
+        raise ValueError("its memory and its scaling are of different actions")
 
     def build() -> Policy:
         key = jax.random.key(0)
         remembered = memory and Memory(observation_size, actions, memory["recurrent_units"], key=key)
-        return kinds[kind](observation_size, action_size, hidden, memory=remembered, key=key)
+        scaled = scaling and Scaling(observation_size, scaling["features"], actions)
+        return kinds[kind](observation_size, action_size, hidden, memory=remembered, scaling=scaled, key=key)
 
     return eqx.filter_eval_shape(build)
 
 
 def read_actions(description: dict[str, Any], kind: str, action_size: int) -> ActionRange:
-    """The actions that a memory in a file speaks of. Raises ValueError if they are not those of its policy."""
+    """The actions that a memory or scaling in a file speaks of. Raises ValueError if they are not its policy's."""
     actions = ActionRange.from_description(**description)
     sizes = (actions.choices,) if kind == "categorical" else (len(actions.low), len(actions.high))
     if set(sizes) != {action_size} or (kind == "gaussian" and actions.choices):
-        raise ValueError("its memory is of other actions than its own")
+        raise ValueError("its memory or scaling is of other actions than its own")
     return actions
 
 
-def check_scales(memory: Memory) -> None:
-    """Raise ValueError if a memory divides by what is no size."""
-    for scale in (memory.change_scale, memory.action_scale):
+def check_scales(policy: Policy) -> None:
+    """Raise ValueError if a policy divides by what is no size."""
+    scales = [] if policy.memory is None else [policy.memory.change_scale, policy.memory.action_scale]
+    if policy.scaling is not None:
+        scales += [policy.scaling.deviation, policy.scaling.particle_deviation]
+    for scale in scales:
         if not (np.all(np.isfinite(scale)) and np.all(np.asarray(scale) > 0)):
-            raise ValueError("what its memory divides by must be finite and above 0")
+            raise ValueError("what its memory or scaling divides by must be finite and above 0")
 
 
 def _input_size(observation_size: int, memory: Memory | None) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 from alphamepol.environments.gymnasium import memory_space
 from alphamepol.errors import InputError
 from alphamepol.memory import Memory
-from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy, check_scales, read_actions
+from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy, check_scales, read_actions, unscaled
 
 CRITIC_HIDDEN = [64, 64]
 MEMORY = "alphamepol_memory"
@@ -31,6 +31,7 @@ def to_sb3_zip(policy: Policy, observation_space: gymnasium.Space, action_space:
     PPO and sb3_contrib's TRPO both load it and train on. It is PPO that saves it, because TRPO would save a gradient
     clipping of 0, with which PPO learns nothing; and it has the default `target_kl` of TRPO, which needs one.
     """
+    policy = unscaled(policy)
     if policy.memory is not None:
         if policy.memory.recurrence is not None:
             raise InputError(
@@ -87,7 +88,9 @@ def read_sb3_zip(path: Path) -> Policy:
         raise ValueError(f"its actions are {actions}, only Box and Discrete are possible")
     policy = _from_state_dict({name: np.asarray(tensor) for name, tensor in state.items()})
     memory = settings.get(MEMORY) and _read_memory(policy, **settings[MEMORY])
-    return eqx.tree_at(lambda policy: policy.memory, policy, memory, is_leaf=lambda leaf: leaf is None)
+    policy = eqx.tree_at(lambda policy: policy.memory, policy, memory, is_leaf=lambda leaf: leaf is None)
+    check_scales(policy)
+    return policy
 
 
 def _describe_memory(memory: Memory) -> dict[str, Any]:
@@ -116,7 +119,6 @@ def _read_memory(
     memory = eqx.tree_at(parts, memory, arrays)
     if memory.inputs != policy.observation_size:
         raise ValueError("its memory does not fit its network")
-    check_scales(memory)
     return memory
 
 

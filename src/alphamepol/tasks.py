@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
-from alphamepol.environments.cmp import CMP
+from alphamepol.environments.cmp import CMP, Member
+from alphamepol.environments.host import HostMember
 from alphamepol.errors import InputError
 
 GOAL_RADIUS = 0.1
@@ -22,12 +23,12 @@ class Task(eqx.Module):
 
     @abstractmethod
     def reward(
-        self, member: CMP, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
+        self, member: Member, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
     ) -> Float[Array, ""]:
         """The reward of going from `state` to `reached` by `action`."""
 
     @abstractmethod
-    def ended(self, member: CMP, reached: PyTree[Array]) -> Bool[Array, ""]:
+    def ended(self, member: Member, reached: PyTree[Array]) -> Bool[Array, ""]:
         """Whether the episode is over once `reached` is reached."""
 
     @abstractmethod
@@ -46,11 +47,11 @@ class Goal(Task):
         self.radius = jnp.array(radius, float)
 
     def reward(
-        self, member: CMP, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
+        self, member: Member, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
     ) -> Float[Array, ""]:
         return self.ended(member, reached).astype(float)
 
-    def ended(self, member: CMP, reached: PyTree[Array]) -> Bool[Array, ""]:
+    def ended(self, member: Member, reached: PyTree[Array]) -> Bool[Array, ""]:
         return jnp.sum((member.features(reached) - self.place) ** 2) <= self.radius**2
 
     def describe(self) -> list[float]:
@@ -68,15 +69,30 @@ class HalfSpace(Task):
         self.offset = jnp.array(offset, float)
 
     def reward(
-        self, member: CMP, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
+        self, member: Member, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
     ) -> Float[Array, ""]:
         return self.ended(member, reached).astype(float)
 
-    def ended(self, member: CMP, reached: PyTree[Array]) -> Bool[Array, ""]:
+    def ended(self, member: Member, reached: PyTree[Array]) -> Bool[Array, ""]:
         return jnp.sum(self.normal * member.features(reached)) >= self.offset
 
     def describe(self) -> dict[str, Any]:
         return {"normal": self.normal.tolist(), "offset": float(self.offset)}
+
+
+class EnvironmentReward(Task):
+    """The reward that a Gymnasium environment gives itself."""
+
+    def reward(
+        self, member: Member, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
+    ) -> Float[Array, ""]:
+        return reached.reward
+
+    def ended(self, member: Member, reached: PyTree[Array]) -> Bool[Array, ""]:
+        return jnp.array(False)  # beside the ends of the environment
+
+    def describe(self) -> str:
+        return "the environment's own reward"
 
 
 class RewardFunction(Task):
@@ -84,7 +100,8 @@ class RewardFunction(Task):
 
     **Arguments**
 
-    - `function(state, action, reached)`: the reward of a step; states are those of the member.
+    - `function(state, action, reached)`: the reward of a step; states are those of the member; of a Gymnasium
+      environment they have the fields `observation` and `particle`.
     - `end(reached)`: whether the episode is over; never, if not given.
     - `name`: what reports call it.
     """
@@ -94,11 +111,11 @@ class RewardFunction(Task):
     name: str = eqx.field(static=True, default="reward function")
 
     def reward(
-        self, member: CMP, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
+        self, member: Member, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
     ) -> Float[Array, "..."]:
         return jnp.asarray(self.function(state, action, reached), float)
 
-    def ended(self, member: CMP, reached: PyTree[Array]) -> Bool[Array, "..."]:
+    def ended(self, member: Member, reached: PyTree[Array]) -> Bool[Array, "..."]:
         return jnp.array(False) if self.end is None else jnp.asarray(self.end(reached), bool)
 
     def describe(self) -> str:
@@ -118,7 +135,7 @@ class HasFreeSpace(Protocol):
         ...
 
 
-def random_goals(member: CMP, count: int, *, key: PRNGKeyArray, radius: float = GOAL_RADIUS) -> list[Goal]:
+def random_goals(member: Member, count: int, *, key: PRNGKeyArray, radius: float = GOAL_RADIUS) -> list[Goal]:
     """Goals uniform over the member's free space; the same key gives the same goals."""
     if not isinstance(member, HasFreeSpace):
         raise InputError(f"task: {type(member).__name__} has no goals to draw from; give goals or tasks of your own")
@@ -126,19 +143,21 @@ def random_goals(member: CMP, count: int, *, key: PRNGKeyArray, radius: float = 
     return [Goal(place, radius) for place in places]
 
 
-def goal_at(member: CMP, place: Sequence[float], radius: float = GOAL_RADIUS) -> Goal:
+def goal_at(member: Member, place: Sequence[float], radius: float = GOAL_RADIUS) -> Goal:
     """A goal at a place, which must be one that can be reached at all."""
     goal = Goal(place, radius)
     check_tasks([goal], member)
     return goal
 
 
-def check_tasks(tasks: Sequence[Task], member: CMP) -> None:
+def check_tasks(tasks: Sequence[Task], member: Member) -> None:
     """Refuse tasks that make no sense in a member: numbers that do not fit, or a goal where nothing can ever be."""
     stack_tasks(tasks)
     for task in tasks:
         if isinstance(task, Goal):
             _check_goal(task, member)
+        if isinstance(task, EnvironmentReward) and not isinstance(member, HostMember):
+            raise InputError(f"task: {type(member).__name__} gives no reward of its own; give goals or another task")
     # The tasks have the same structure and shapes, so that one of them stands for all.
     one, size = tasks[0], feature_size(member)
     for field in ("place", "normal"):
@@ -149,7 +168,7 @@ def check_tasks(tasks: Sequence[Task], member: CMP) -> None:
             raise InputError(f"task: its {name} has the shape {shape.shape}; it must be one number")
 
 
-def _check_goal(goal: Goal, member: CMP) -> None:
+def _check_goal(goal: Goal, member: Member) -> None:
     reason = member.explain_no_place(goal.describe()) if isinstance(member, HasFreeSpace) else None
     if reason is not None:
         raise InputError(f"goal: {' '.join(f'{value:g}' for value in goal.describe())} was given, {reason}")
@@ -158,17 +177,24 @@ def _check_goal(goal: Goal, member: CMP) -> None:
         raise InputError(f"radius: {radius:g} was given; it must be above 0 and finite")
 
 
-def feature_size(member: CMP) -> int:
+def feature_size(member: Member) -> int:
     """How many numbers a particle of the member has."""
-    return jax.eval_shape(lambda key: member.features(member.reset(key=key)), jax.random.key(0)).size
+    return jax.eval_shape(lambda key: member.features(_any_state(member, key)), jax.random.key(0)).size
 
 
-def _try_out(task: Task, member: CMP, key: PRNGKeyArray) -> dict[str, Array]:
-    state = member.reset(key=key)
+def _try_out(task: Task, member: Member, key: PRNGKeyArray) -> dict[str, Array]:
+    state = _any_state(member, key)
     space = member.action_space
     action = jnp.zeros(space.shape or (), jax.dtypes.canonicalize_dtype(space.dtype))
-    reached = member.step(state, action, key=key)
+    reached = member.step(state, action, key=key) if isinstance(member, CMP) else state
     return {"reward": task.reward(member, state, action, reached), "end": task.ended(member, reached)}
+
+
+def _any_state(member: Member, key: PRNGKeyArray) -> PyTree[Array]:
+    if isinstance(member, HostMember):
+        return member.blank_state()
+    assert isinstance(member, CMP)
+    return member.reset(key=key)
 
 
 def stack_tasks(tasks: Sequence[Task]) -> Task:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from alphamepol.environments.cmp import CMP
-from alphamepol.environments.environment_class import EnvironmentClass, check_probabilities
+from alphamepol.environments.environment_class import EnvironmentClass, check_probabilities, draw_members
 from alphamepol.environments.gridworld import Gridworld
 from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
@@ -126,7 +126,7 @@ def test_with_probabilities_keeps_the_members():
 @pytest.mark.parametrize("class_name", ["gridworld-slope", "multigrid", "gridworld-counterexample"])
 def test_members_are_drawn_as_often_as_they_are_probable(class_name):
     environment_class = make(class_name)
-    drawn = np.asarray(environment_class.draw(20_000, key=jax.random.key(1)))
+    drawn = np.asarray(draw_members(environment_class.probabilities, 20_000, key=jax.random.key(1)))
     counts = np.bincount(drawn, minlength=len(environment_class))
     assert len(counts) == len(environment_class)
     assert scipy.stats.chisquare(counts, 20_000 * np.array(environment_class.probabilities)).pvalue > 0.001
@@ -134,12 +134,14 @@ def test_members_are_drawn_as_often_as_they_are_probable(class_name):
 
 @pytest.mark.parametrize("probabilities", [[0.0, 0.7, 0.3], [0.7, 0.0, 0.3], [0.7, 0.3, 0.0], [0.0, 1.0, 0.0]])
 def test_a_member_without_probability_is_never_drawn(probabilities):
-    drawn = three().with_probabilities(probabilities).draw(100_000, key=jax.random.key(2))
+    drawn = draw_members(probabilities, 100_000, key=jax.random.key(2))
     assert set(np.unique(drawn)) == set(np.flatnonzero(probabilities))
 
 
 def test_draws_are_those_of_the_key():
-    first, again, other = (np.asarray(three().draw(50, key=jax.random.key(seed))) for seed in (3, 3, 4))
+    first, again, other = (
+        np.asarray(draw_members(three().probabilities, 50, key=jax.random.key(seed))) for seed in (3, 3, 4)
+    )
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 

@@ -1,5 +1,7 @@
 """The named classes are those of the specification."""
 
+import sys
+
 import gridworld_oracle as oracle
 import numpy as np
 import pytest
@@ -32,7 +34,8 @@ def test_members_have_the_map_and_the_slope_of_the_specification(facts):
 
 
 def test_every_class_is_in_the_specification():
-    assert set(CLASSES) == {facts.class_name for facts in oracle.MEMBERS}
+    ants = {"ant-stairs", "ant-stairs-implicitfast"}
+    assert set(CLASSES) == {facts.class_name for facts in oracle.MEMBERS} | ants
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():
@@ -43,7 +46,52 @@ def test_an_unknown_name_is_refused_with_the_nearest():
 
 
 def test_an_unknown_name_like_no_other_is_refused_with_all_names():
-    with pytest.raises(
-        InputError, match=r"only gridworld-slope, multigrid, gridworld-counterexample; in Python, give a class"
-    ):
+    with pytest.raises(InputError, match=r"only gridworld-slope, multigrid, .*; name one of your own as FILE.py:FUNC"):
         make("zzz")
+
+
+MINE = """
+import alphamepol as am
+
+def rooms():
+    return am.EnvironmentClass({"calm": am.Gridworld("....")}, name="rooms")
+
+def nothing():
+    return None
+
+number = 3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with files, whose modules are forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    for name, content in {"my_classes": MINE, "broken": "oops", "json": MINE}.items():
+        (tmp_path / f"{name}.py").write_text(content)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_function_in_a_file_names_the_class_it_returns():
+    made = make("my_classes.py:rooms")
+    assert (made.name, made.names) == ("my_classes.py:rooms", ("calm",))
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("nowhere.py:rooms", r"there is no file nowhere.py"),
+        ("my_classes.py:houses", r"has no function houses"),
+        ("my_classes.py:number", r"has no function number"),
+        ("my_classes.py:nothing", r"returned NoneType; it must return a class of environments"),
+        ("my_classes:rooms", r"a class of your own is named as FILE.py:FUNCTION"),
+        ("broken.py:rooms", r"broken.py cannot be imported \(NameError: name 'oops' is not defined\)"),
+        ("json.py:rooms", r"json.py has the name of another module"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_a_file_that_gives_no_class_is_refused(name, sentence):
+    with pytest.raises(InputError, match=sentence):
+        make(name)

@@ -7,12 +7,8 @@ import gymnasium
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
 
-class CMP(eqx.Module):
-    """One environment of a class. Its array fields are its parameters; its methods work on one state.
-
-    A member of your own is any final subclass with these methods and properties. Members of one class must have
-    the same structure (fields of equal shapes) and spaces, so that they can be stacked and run side by side.
-    """
+class Member(eqx.Module):
+    """One environment of a class: its spaces, and how its states are read. Methods work on one state."""
 
     @property
     @abstractmethod
@@ -22,20 +18,12 @@ class CMP(eqx.Module):
     @property
     @abstractmethod
     def action_space(self) -> gymnasium.Space:
-        """What `step` takes, the same for every member of a class."""
+        """What it takes as actions, the same for every member of a class."""
 
     @property
     @abstractmethod
     def entropy_ceiling(self) -> float:
         """The largest differential entropy that features can have: ln of their volume, `math.inf` if unknown."""
-
-    @abstractmethod
-    def reset(self, *, key: PRNGKeyArray) -> PyTree[Array]:
-        """Draw an initial state."""
-
-    @abstractmethod
-    def step(self, state: PyTree[Array], action: Shaped[Array, "..."], *, key: PRNGKeyArray) -> PyTree[Array]:
-        """Draw the state that follows `state` under `action`."""
 
     @abstractmethod
     def observe(self, state: PyTree[Array]) -> Shaped[Array, "..."]:
@@ -48,3 +36,20 @@ class CMP(eqx.Module):
     @abstractmethod
     def ended(self, state: PyTree[Array]) -> Bool[Array, ""]:
         """Whether the trajectory is over once this state is reached."""
+
+
+class CMP(Member):
+    """A member written in JAX. Its array fields are its parameters.
+
+    A member of your own is any final subclass with these methods and properties and those of `Member`. Members of one
+    class must have the same structure (fields of equal shapes) and spaces, so that they can be stacked and run side by
+    side.
+    """
+
+    @abstractmethod
+    def reset(self, *, key: PRNGKeyArray) -> PyTree[Array]:
+        """Draw an initial state."""
+
+    @abstractmethod
+    def step(self, state: PyTree[Array], action: Shaped[Array, "..."], *, key: PRNGKeyArray) -> PyTree[Array]:
+        """Draw the state that follows `state` under `action`."""

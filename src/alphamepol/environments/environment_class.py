@@ -1,6 +1,7 @@
 """A class of environments: named members, stacked into one pytree, and the distribution they are drawn from."""
 
 import difflib
+import hashlib
 import math
 import operator
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from alphamepol.environments.cmp import CMP
 from alphamepol.errors import InputError
+from alphamepol.files import pack
 
 Member = TypeVar("Member", bound=CMP)
 
@@ -53,29 +55,44 @@ class EnvironmentClass(eqx.Module, Generic[Member]):
         return len(self.names)
 
     def __getitem__(self, which: str | int | np.integer | Int[Array, ""]) -> Member:
-        number = self.index(which) if isinstance(which, str) else which
-        if not isinstance(number, Tracer):
-            number = operator.index(number)
-            if not 0 <= number < len(self):
-                raise InputError(f"member: {number} was given; class {self.name} has members 0 to {len(self) - 1}")
+        number = which if isinstance(which, Tracer) else find_member(which, self.names, self.name)
         return jax.tree.map(lambda stacked: stacked[number], self.members)
 
     def index(self, name: str) -> int:
         """The number of a member."""
-        if name not in self.names:
-            hint = difflib.get_close_matches(name, self.names, 1)
-            nearest = f"; did you mean {hint[0]!r}?" if hint else ""
-            raise InputError(f"member: class {self.name} has no member {name!r}, only {', '.join(self.names)}{nearest}")
-        return self.names.index(name)
-
-    def draw(self, count: int, *, key: PRNGKeyArray) -> Int[Array, " count"]:
-        """Draw the numbers of `count` members, independently, from p_M."""
-        return jax.random.choice(key, len(self), (count,), p=jnp.array(self.probabilities))
+        return find_member(name, self.names, self.name)
 
     def with_probabilities(self, probabilities: Sequence[float]) -> "EnvironmentClass[Member]":
         """The same members under another distribution."""
-        members = {name: self[name] for name in self.names}
-        return EnvironmentClass(members, probabilities, name=self.name)
+        return EnvironmentClass({name: self[name] for name in self.names}, probabilities, name=self.name)
+
+    def renamed(self, name: str) -> "EnvironmentClass[Member]":
+        """The same class under another name."""
+        return EnvironmentClass({name: self[name] for name in self.names}, self.probabilities, name=name)
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells these members from others of the same names: a hash of their parameters."""
+        return hashlib.sha256(pack(self.members, {})).hexdigest()
+
+
+def find_member(which: str | int | np.integer | Array, names: Sequence[str], class_name: str) -> int:
+    """The number of a member that is given by name or number."""
+    if isinstance(which, str):
+        if which not in names:
+            hint = difflib.get_close_matches(which, names, 1)
+            nearest = f"; did you mean {hint[0]!r}?" if hint else ""
+            raise InputError(f"member: class {class_name} has no member {which!r}, only {', '.join(names)}{nearest}")
+        return names.index(which)
+    number = operator.index(which)
+    if not 0 <= number < len(names):
+        raise InputError(f"member: {number} was given; class {class_name} has members 0 to {len(names) - 1}")
+    return number
+
+
+def draw_members(probabilities: Sequence[float], count: int, *, key: PRNGKeyArray) -> Int[Array, " count"]:
+    """Draw the numbers of `count` members, independently, from p_M."""
+    return jax.random.choice(key, len(probabilities), (count,), p=jnp.array(probabilities))
 
 
 def check_probabilities(probabilities: Sequence[float], names: Sequence[str]) -> tuple[float, ...]:

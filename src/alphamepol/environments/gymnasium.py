@@ -11,10 +11,11 @@ import numpy as np
 
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.drawing import draw_trail
+from alphamepol.environments.host import HostClass
 from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
 from alphamepol.memory import LARGEST, Memory, Recollection
-from alphamepol.policies import Policy, PolicyShape
+from alphamepol.policies import Policy, PolicyShape, unscaled
 from alphamepol.tasks import GOAL_RADIUS, Goal, Task, goal_at
 
 
@@ -45,7 +46,7 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
             raise InputError(f"render_mode: {render_mode!r} was given; only 'rgb_array' or None is possible")
         self._device = _cpu()
         with jax.default_device(self._device):
-            self.member = make(class_name)[member]
+            self.member = _member(class_name, member)
         self.task = task
         self.horizon = int(horizon)
         self.render_mode = render_mode
@@ -104,7 +105,8 @@ class MemoryObservation(
     def __init__(self, env: gymnasium.Env[np.ndarray, np.ndarray], policy: Policy | Memory):
         gymnasium.utils.RecordConstructorArgs.__init__(self, policy=policy)
         gymnasium.ObservationWrapper.__init__(self, env)
-        memory = policy.memory if isinstance(policy, Policy) else policy
+        # The environment shows what it shows; a scaled policy acts in it once that is part of its layers, as exported.
+        memory = unscaled(policy).memory if isinstance(policy, Policy) else policy
         if memory is None:
             raise InputError("policy: it has no memory, and acts in the environment as it is")
         shape = PolicyShape.of_spaces(env.observation_space, env.action_space)
@@ -164,11 +166,20 @@ def goal_environment(
     if goal is None:
         raise InputError("goal: none was given; say where it is, e.g. goal=(0.7, -0.7)")
     with jax.default_device(_cpu()):
-        task = goal_at(make(class_name)[member], [float(coordinate) for coordinate in goal], radius)
+        task = goal_at(_member(class_name, member), [float(coordinate) for coordinate in goal], radius)
     return MemberEnvironment(class_name, member, horizon, render_mode, task)
 
 
 goal_environment.metadata = MemberEnvironment.metadata  # pyright: ignore[reportFunctionMemberAccess] (Gymnasium looks)
+
+
+def _member(class_name: str, member: str | int | np.integer) -> Any:
+    environment_class = make(class_name)
+    if isinstance(environment_class, HostClass):
+        raise InputError(
+            f"class_name: {class_name} is made of Gymnasium environments as it is; only classes in JAX fit"
+        )
+    return environment_class[member]
 
 
 def _cpu() -> Any:

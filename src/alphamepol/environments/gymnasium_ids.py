@@ -17,3 +17,8 @@ def register_ids() -> None:
         gymnasium.register(name, entry_point=f"{home}:MemberEnvironment", kwargs=arguments)
         goal_name = name.replace("-v0", "-Goal-v0")
         gymnasium.register(goal_name, entry_point=f"{home}:goal_environment", kwargs=arguments)
+    ant = "alphamepol.environments.ant"
+    for member in ("Up", "Down"):
+        arguments = {"member": member}
+        gymnasium.register(f"alphamepol/AntStairs{member}-v0", entry_point=f"{ant}:AntStairs", kwargs=arguments)
+        gymnasium.register(f"alphamepol/AntStairs{member}-Goal-v0", entry_point=f"{ant}:ant_goal", kwargs=arguments)

@@ -1,24 +1,58 @@
 """The classes that have a name."""
 
 import difflib
+import importlib
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.gridworld import MAX_STEP, Gridworld
+from alphamepol.environments.host import AnyClass, HostClass
 from alphamepol.environments.layouts import FOUR_ROOMS, MULTIGRID, TWO_HALLS
 from alphamepol.errors import InputError
 
 
-def make(name: str) -> EnvironmentClass:
-    """Build a class by its name, e.g. `make("gridworld-slope")`."""
+def make(name: str) -> AnyClass:
+    """Build a class by its name, e.g. `make("gridworld-slope")`, or by `FILE.py:FUNCTION`, which returns one."""
+    if ":" in name:
+        return _call(name).renamed(name)
     if name not in CLASSES:
         hint = difflib.get_close_matches(name, CLASSES, 1)
-        cure = f"did you mean {hint[0]!r}?" if hint else "in Python, give a class of your own by itself"
+        cure = f"did you mean {hint[0]!r}?" if hint else "name one of your own as FILE.py:FUNCTION"
         raise InputError(f"class: {name!r} is not known, only {', '.join(CLASSES)}; {cure}")
     return CLASSES[name]()
 
 
-def resolve_class(environment_class: EnvironmentClass | str, probabilities: Sequence[float] = ()) -> EnvironmentClass:
+def _call(name: str) -> AnyClass:
+    """The class that a function in a user's file returns."""
+    file, _, function = name.rpartition(":")
+    path = Path(file)
+    if path.suffix != ".py" or not function.isidentifier():
+        raise InputError(f"class: {name!r} was given; a class of your own is named as FILE.py:FUNCTION")
+    if not path.is_file():
+        raise InputError(f"class: there is no file {path} (looked for in {Path.cwd()})")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # its neighbours can be imported, here and in worker processes
+    try:
+        module = importlib.import_module(path.stem)
+    except Exception as error:
+        raise InputError(f"class: {path} cannot be imported ({type(error).__name__}: {error})") from error
+    if Path(module.__file__ or "").resolve() != path.resolve():
+        raise InputError(f"class: {path} has the name of another module, {module.__file__}; give the file another name")
+    if not callable(getattr(module, function, None)):
+        raise InputError(f"class: {path} has no function {function}")
+    made = getattr(module, function)()
+    if not isinstance(made, EnvironmentClass | HostClass):
+        raise InputError(
+            f"class: {name} returned {type(made).__name__}; it must return a class of environments, as "
+            "alphamepol.gymnasium_class and alphamepol.EnvironmentClass do"
+        )
+    return made
+
+
+def resolve_class(environment_class: AnyClass | str, probabilities: Sequence[float] = ()) -> AnyClass:
     """A class or the one of that name, under other probabilities if some are given."""
     if isinstance(environment_class, str):
         environment_class = make(environment_class)
@@ -55,8 +89,24 @@ def gridworld_counterexample() -> EnvironmentClass[Gridworld]:
     return EnvironmentClass(members, [0.8, 0.2], name="gridworld-counterexample")
 
 
-CLASSES: dict[str, Callable[[], EnvironmentClass]] = {
+def ant_stairs() -> HostClass:
+    """A MuJoCo Ant on stairs that it walks down (Down) or has to climb (Up); needs alphamepol[ant]"""
+    from alphamepol.environments.ant_fleet import ant_stairs
+
+    return ant_stairs()
+
+
+def ant_stairs_implicitfast() -> HostClass:
+    """The same with MuJoCo's implicitfast integrator instead of RK4: three times as fast, other trajectories"""
+    from alphamepol.environments.ant_fleet import ant_stairs
+
+    return ant_stairs(integrator="implicitfast")
+
+
+CLASSES: dict[str, Callable[[], AnyClass]] = {
     "gridworld-slope": gridworld_slope,
     "multigrid": multigrid,
     "gridworld-counterexample": gridworld_counterexample,
+    "ant-stairs": ant_stairs,
+    "ant-stairs-implicitfast": ant_stairs_implicitfast,
 }

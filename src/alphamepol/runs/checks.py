@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.host import AnyClass, HostMember
 from alphamepol.errors import InputError, RunError
 from alphamepol.estimation.knn import Neighbourhood
 from alphamepol.learning.alphamepol import EpochReport, Learner
@@ -16,8 +17,9 @@ from alphamepol.runs.config import PretrainConfig
 from alphamepol.sampling.trajectories import Trajectories
 
 
-def check_start(environment_class: EnvironmentClass, config: PretrainConfig) -> None:
+def check_start(environment_class: AnyClass, config: PretrainConfig) -> None:
     """The class needs a policy for its spaces; a regressed one a number per component, and observations to draw."""
+    check_horizon(environment_class, config.horizon)
     needed = policy_shape(environment_class)
     if config.initial_mean == "none":
         return
@@ -27,16 +29,28 @@ def check_start(environment_class: EnvironmentClass, config: PretrainConfig) -> 
     if len(config.initial_mean) != needed.action_size:
         raise InputError(f"initial_mean: {given} was given; an action has {needed.action_size} components")
     space = environment_class[0].observation_space
+    assert isinstance(space, gymnasium.spaces.Box)  # `policy_shape` has looked
     if not (np.all(np.isfinite(space.low)) and np.all(np.isfinite(space.high))):
         raise InputError("initial_mean: the observations have no finite range to draw from; use none")
 
 
-def policy_shape(environment_class: EnvironmentClass) -> PolicyShape:
+def check_horizon(environment_class: AnyClass, horizon: int) -> None:
+    """Refuse a horizon that an environment of the class cuts by a time limit of its own."""
+    for number, name in enumerate(environment_class.names):
+        member = environment_class[number]
+        if isinstance(member, HostMember) and horizon > member.time_limit:
+            raise InputError(
+                f"horizon: {horizon} was given, but {name} cuts episodes after {member.time_limit:g} steps; give at "
+                "most that, or make it with max_episode_steps=-1"
+            )
+
+
+def policy_shape(environment_class: AnyClass) -> PolicyShape:
     """What policies that can act in a class are like."""
     return PolicyShape.of_spaces(environment_class[0].observation_space, environment_class[0].action_space)
 
 
-def check_policy_fits(policy: Policy, environment_class: EnvironmentClass, what: str = "policy") -> None:
+def check_policy_fits(policy: Policy, environment_class: AnyClass, what: str = "policy") -> None:
     """Refuse a policy that cannot act in a class; `what` names it."""
     needed = policy_shape(environment_class)
     if policy.kind != needed.kind:

@@ -42,7 +42,7 @@ class PretrainConfig:
     initial_mean: Literal["none"] | tuple[float, ...] = "none"
     """The constant action that the policy's mean is regressed to before epoch 0, one number per component, or none."""
     initial_log_std: float = -1.5
-    """Logarithm of the policy's σ at the start."""
+    """Logarithm of the policy's σ at the start; with --normalise, of σ in halves of the action range."""
     hidden: tuple[int, ...] = (300, 300)
     """Widths of the policy's hidden layers."""
     memory: MemoryKind = "none"
@@ -50,6 +50,9 @@ class PretrainConfig:
     also all before, by a GRU."""
     recurrent_units: int = 64
     """Hidden values of the GRU, with --memory recurrent."""
+    normalise: bool = False
+    """Scale what is not of order one: observations by their running mean and deviation, actions (and so σ) by half
+    their range, particles by a deviation measured once, with an untrained policy: the unit that entropies are in."""
     probabilities: tuple[float, ...] = ()
     """p_M, one number per member, summing to 1; the class's own if not given. `0 1` trains a specialist."""
     seeds: int = 1
@@ -117,7 +120,8 @@ class FinetuneConfig:
     """Everything that decides what fine-tuning computes, beside the class, the member and the initial policy."""
 
     tasks: int = 50
-    """How many goals are drawn, uniformly over the member's free space; --seed decides which."""
+    """How many goals are drawn, uniformly over the member's free space; --seed decides which. Where a member has tasks
+    of its own, as a Gymnasium environment has its reward, the first so many of those."""
     goals: tuple[float, ...] = ()
     """Goals of one's own instead of drawn ones: the coordinates of the first, of the second, and so on."""
     goal_radius: float = 0.1
@@ -156,6 +160,8 @@ class FinetuneConfig:
     """Memory where the initial policy is `random`: none, last or recurrent; others bring their own."""
     recurrent_units: int = 64
     """Hidden values of the GRU where the initial policy is `random` with --memory recurrent."""
+    normalise: bool = False
+    """Scale observations and actions where the initial policy is `random`; others bring their own scales."""
     seeds: int = 1
     """How often each task is done, each time with other random numbers and, from a run, another of its policies."""
     seed: int = 0

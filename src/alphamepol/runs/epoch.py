@@ -4,22 +4,24 @@ import dataclasses
 from functools import partial
 
 import equinox as eqx
+import gymnasium
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
-from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.environment_class import draw_members
+from alphamepol.environments.host import AnyClass
 from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
 from alphamepol.estimation.risk import tail_count
 from alphamepol.learning.alphamepol import EpochReport, Learner, improve_off_policy, improve_on_policy
 from alphamepol.mapping import map_leading_axis
-from alphamepol.policies import GaussianPolicy, regress_mean
+from alphamepol.policies import GaussianPolicy, Policy, regress_mean
 from alphamepol.runs.checks import check_aliasing, check_learned, check_particles
 from alphamepol.runs.config import PretrainConfig
-from alphamepol.runs.fresh import fresh_policies, measure
+from alphamepol.runs.fresh import fresh_policies, measure, particle_deviation
 from alphamepol.runs.loop import LoopState
 from alphamepol.runs.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch, wait
-from alphamepol.sampling.compiled import collect
+from alphamepol.sampling.sampler import collect
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.seeds import seed_keys, split_purposes
 
@@ -27,16 +29,22 @@ NOISE = 1 << 29
 """Sets the random numbers of the noise on particles apart from those of the trajectories."""
 
 
-def start_state(environment_class: EnvironmentClass, config: PretrainConfig) -> LoopState:
-    """Fresh policies, their mean regressed to `initial_mean` if one is given, and Adam moments of zero."""
+def start_state(environment_class: AnyClass, config: PretrainConfig, *, look: bool = True) -> LoopState:
+    """Fresh policies, their mean regressed to `initial_mean` if one is given, and Adam moments of zero.
+
+    Unless `look` is true, nothing is measured of the class, and the state has the right shapes only.
+    """
     keys = split_purposes(seed_keys(config.seed_list))
     parts = jax.vmap(jax.random.split)(keys.policy)
-    members, _ = _draw(keys.policy, 0, environment_class, config.minibatches)
-    policies = fresh_policies(
-        parts[:, 0], environment_class, config, members=members, batch=config.batch, horizon=config.horizon
-    )
+    members, _ = _draw(keys.policy, 0, environment_class.probabilities, config.minibatches)
+    size = {"batch": config.batch, "horizon": config.horizon}
+    policies = fresh_policies(parts[:, 0], environment_class, config, members=members, **size, look=look)
+    if look and policies.scaling is not None:
+        unit = jnp.tile(particle_deviation(environment_class, config), (config.seeds, 1))
+        policies = eqx.tree_at(lambda policies: policies.scaling.particle_deviation, policies, unit)
     if config.initial_mean != "none":
         space = environment_class[0].observation_space
+        assert isinstance(space, gymnasium.spaces.Box)  # `check_start` has looked
         target, low, high = (jnp.array(part, float) for part in (config.initial_mean, space.low, space.high))
         policies = _regress(policies, parts[:, 1], target, low, high)
     return LoopState(jax.vmap(Learner.start)(policies), keys.epochs)
@@ -51,27 +59,39 @@ def _regress(policies: GaussianPolicy, keys: Key[Array, " seeds"], target, low, 
 
 
 def run_epoch(
-    state: LoopState, epoch: int, environment_class: EnvironmentClass, config: PretrainConfig, stopwatch: Stopwatch
+    state: LoopState, epoch: int, environment_class: AnyClass, config: PretrainConfig, stopwatch: Stopwatch
 ) -> tuple[LoopState, EpochReport, Trajectories]:
     """What `epoch` does to the state, a report, and the samples it used."""
     names, seeds, when = environment_class.names, config.seed_list, f"epoch {epoch}"
     with stopwatch.phase(SAMPLING):
-        members, keys = _draw(state.keys, epoch, environment_class, config.minibatches)
+        members, keys = _draw(state.keys, epoch, environment_class.probabilities, config.minibatches)
         policies = state.learners.policy
         trajectories = wait(
             collect(policies, environment_class, members, batch=config.batch, horizon=config.horizon, keys=keys)
         )
         check_particles(trajectories, names, seeds, config.neighbours, when)
     with stopwatch.phase(NEIGHBOURS):
-        noisy = blur(trajectories, config.feature_noise, keys=keys)
+        noisy = blur(in_units(trajectories, units_of(policies)), config.feature_noise, keys=keys)
         neighbourhood = wait(neighbours_of_minibatches(noisy, config.neighbours))
         check_aliasing(neighbourhood, trajectories, names, seeds, when)
     with stopwatch.phase(LEARNING):
         learners, report = wait(improve(state.learners, trajectories, neighbourhood, config))
         check_learned(learners, report, seeds, when)
-        if policies.memory is not None:
+        if policies.memory is not None or policies.scaling is not None:
             learners = eqx.tree_at(lambda learners: learners.policy, learners, measure(learners.policy, trajectories))
     return LoopState(learners, state.keys), report, trajectories
+
+
+def units_of(policies: Policy) -> Float[Array, "*seeds features"] | None:
+    """What scaled policies count particles in: the deviation that they were started with."""
+    return None if policies.scaling is None else policies.scaling.particle_deviation
+
+
+def in_units(trajectories: Trajectories, units: Float[Array, "seeds features"] | None) -> Trajectories:
+    """Trajectories with particles in these units."""
+    if units is None:
+        return trajectories
+    return dataclasses.replace(trajectories, particles=trajectories.particles / units[:, None, None, None, :])
 
 
 def blur(trajectories: Trajectories, feature_noise: float, *, keys: Key[Array, " seeds"]) -> Trajectories:
@@ -121,14 +141,14 @@ def _improve_on_policy(learners, trajectories, neighbourhood, rate, tail_size, b
     return map_leading_axis(one_seed)(learners, trajectories, neighbourhood)
 
 
-@partial(jax.jit, static_argnums=3)
+@partial(jax.jit, static_argnums=(2, 3))
 def _draw(
-    keys: Key[Array, " seeds"], epoch: int | Int[Array, ""], environment_class: EnvironmentClass, minibatches: int
+    keys: Key[Array, " seeds"], epoch: int | Int[Array, ""], probabilities: tuple[float, ...], minibatches: int
 ) -> tuple[Int[Array, "seeds minibatches"], Key[Array, " seeds"]]:
     """The members of an epoch's mini-batches and the key of its trajectories."""
 
     def one_seed(key):
         members_key, trajectories_key = jax.random.split(jax.random.fold_in(key, epoch))
-        return environment_class.draw(minibatches, key=members_key), trajectories_key
+        return draw_members(probabilities, minibatches, key=members_key), trajectories_key
 
     return jax.vmap(one_seed)(keys)

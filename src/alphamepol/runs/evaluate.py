@@ -12,18 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from alphamepol.environments.cmp import CMP
-from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.cmp import Member
+from alphamepol.environments.host import AnyClass, HostMember
 from alphamepol.environments.registry import resolve_class
 from alphamepol.errors import InputError
 from alphamepol.estimation.entropy import particle_entropy
 from alphamepol.estimation.knn import nearest_neighbours
 from alphamepol.estimation.risk import weighted_cvar
 from alphamepol.policies import Policy, stack_policies
-from alphamepol.runs.checks import check_aliasing, check_particles, check_policy_fits
+from alphamepol.runs.checks import check_aliasing, check_horizon, check_particles, check_policy_fits
 from alphamepol.runs.config import PretrainConfig
-from alphamepol.runs.epoch import blur, neighbours_of_minibatches
-from alphamepol.sampling.compiled import collect
+from alphamepol.runs.epoch import blur, in_units, neighbours_of_minibatches, units_of
+from alphamepol.sampling.sampler import collect
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.seeds import seed_keys, split_purposes
 
@@ -55,6 +55,8 @@ class Evaluation:
     trajectory_entropies: Float[np.ndarray, "seeds members trajectories"]
     visits: VisitMap | None
     """Where the agent went, with leading axes (seeds, members); None unless particles are in the plane."""
+    units: tuple[float, ...] | None = None
+    """What particles were counted in, if they were scaled."""
 
     @property
     def member_means(self) -> Float[np.ndarray, "seeds members"]:
@@ -99,14 +101,15 @@ class Evaluation:
             },
             "mean": self.mean.tolist(),
             "cvar": self.cvar.tolist(),
-        }
+        } | ({} if self.units is None else {"units": list(self.units)})
 
 
 def evaluate(
     policies: Mapping[int, Policy] | Policy,
-    environment_class: EnvironmentClass | str,
+    environment_class: AnyClass | str,
     config: PretrainConfig,
     *,
+    like: Policy | None = None,
     track: Callable[[range], Iterable[int]] = iter,
 ) -> Evaluation:
     """Sample `config.evaluation_batches` mini-batches in every member and estimate their entropies.
@@ -117,6 +120,7 @@ def evaluate(
     - `environment_class`: a class or its name; its own probabilities are used for `mean` and `cvar` unless
       `config.probabilities` gives others.
     - `config`: horizon, batch, neighbours, feature_noise, alpha and evaluation_batches count here.
+    - `like`: the policy whose units particles are counted in, if it is a scaled one; the first policy if not given.
     - `track`: goes through the members' numbers and may show progress, as `rich.progress.track` does.
     """
     config.check()
@@ -125,14 +129,16 @@ def evaluate(
         policies = {config.seed: policies}
     if not policies:
         raise InputError("policies: none was given; at least one is needed")
+    check_horizon(environment_class, config.horizon)
     for policy in policies.values():
         check_policy_fits(policy, environment_class)
     stacked = stack_policies(list(policies.values()))
     keys = split_purposes(seed_keys(list(policies))).evaluation
+    units = units_of(like or next(iter(policies.values())))
 
     with jax.default_matmul_precision(config.matmul_precision):
         samples = [
-            _evaluate_member(stacked, environment_class, number, config, list(policies), keys)
+            _evaluate_member(stacked, environment_class, number, config, list(policies), units, keys)
             for number in track(range(len(environment_class)))
         ]
     entropies, trajectory_entropies, particles, valid = (
@@ -144,19 +150,25 @@ def evaluate(
         probabilities=environment_class.probabilities,
         alpha=config.alpha,
         seeds=tuple(policies),
-        ceilings=tuple(environment_class[i].entropy_ceiling for i in range(len(environment_class))),
+        ceilings=tuple(_ceiling(environment_class[i], units) for i in range(len(environment_class))),
         entropies=entropies,
         trajectory_entropies=trajectory_entropies,
         visits=visit_map(particles, valid, environment_class[0]),
+        units=None if units is None else tuple(units.tolist()),
     )
+
+
+def _ceiling(member: Member, units: Float[Array, " features"] | None) -> float:
+    return member.entropy_ceiling - (0.0 if units is None else float(jnp.sum(jnp.log(units))))
 
 
 def _evaluate_member(
     policies: Policy,
-    environment_class: EnvironmentClass,
+    environment_class: AnyClass,
     number: int,
     config: PretrainConfig,
     seeds: list[int],
+    units: Float[Array, " features"] | None,
     keys: Key[Array, " seeds"],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Entropies of mini-batches and of trajectories; all particles of each seed, and whether each is valid."""
@@ -167,7 +179,8 @@ def _evaluate_member(
     )
     names, when = environment_class.names, "evaluation"
     check_particles(trajectories, names, seeds, config.neighbours, when)
-    noisy = blur(trajectories, config.feature_noise, keys=member_keys)
+    measured = in_units(trajectories, None if units is None else jnp.tile(units, (len(seeds), 1)))
+    noisy = blur(measured, config.feature_noise, keys=member_keys)
     neighbourhood = neighbours_of_minibatches(noisy, config.neighbours)
     check_aliasing(neighbourhood, trajectories, names, seeds, when, cure="evaluate with a little --feature-noise")
     return (
@@ -191,17 +204,21 @@ def _trajectory_entropies(trajectories: Trajectories, k: int) -> Float[np.ndarra
 
 
 def visit_map(
-    particles: Float[np.ndarray, "*sets particles features"], valid: Bool[np.ndarray, "*sets particles"], member: CMP
+    particles: Float[np.ndarray, "*sets particles features"], valid: Bool[np.ndarray, "*sets particles"], member: Member
 ) -> VisitMap | None:
     """Count valid particles in BINS × BINS cells; None unless they are in the plane.
 
-    The map is as large as the observation space if that is a bounded plane that holds them, else as what was visited.
+    The map is as large as the member says, or as the observation space if that is a bounded plane that holds them, else
+    as what was visited.
     """
     if particles.shape[-1] != 2:
         return None
     low, high = particles[valid].min(axis=0), particles[valid].max(axis=0)
     space = member.observation_space
-    if isinstance(space, gymnasium.spaces.Box) and space.shape == (2,) and space.is_bounded():
+    if isinstance(member, HostMember) and member.extent is not None:
+        west, east, south, north = member.extent
+        low, high = np.array([west, south]), np.array([east, north])
+    elif isinstance(space, gymnasium.spaces.Box) and space.shape == (2,) and space.is_bounded():
         holds_them = np.all(low >= space.low) and np.all(high <= space.high)
         low, high = (space.low, space.high) if holds_them else (low, high)
     (west, south), (east, north) = low.tolist(), high.tolist()

@@ -6,18 +6,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
 import rich.progress
 from rich.console import Console
 
+from alphamepol.environments.host import AnyClass
 from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
 from alphamepol.files import to_json, write_atomically
 from alphamepol.runs import figures
-from alphamepol.runs.checks import check_policy_fits
+from alphamepol.runs.checks import check_horizon, check_policy_fits
 from alphamepol.runs.config import PretrainConfig
+from alphamepol.runs.epoch import start_state
 from alphamepol.runs.evaluate import Evaluation, evaluate
 from alphamepol.runs.folder import device_name
-from alphamepol.runs.presets import preset
+from alphamepol.runs.presets import preset, usual_preset
 from alphamepol.runs.sources import Source, common_class, distinct_labels, joined_names, read_source, short_names
 from alphamepol.runs.tables import comparison_table, evaluation_table
 
@@ -37,12 +40,15 @@ def evaluate_runs(
     if not runs:
         raise InputError("run: none was given; name the folder of a run, or a policy file")
     sources = [read_source(run) for run in runs]
-    if not all(source.policies for source in sources):
-        raise InputError("run: random is no policy file; evaluate what a run or a file holds")
+    if not any(source.policies for source in sources):
+        raise InputError("run: random alone was given; name a run or a policy file to compare it with")
     class_name = class_name or common_class(sources)
     environment_class = make(class_name)
     config = dataclasses.replace(_settings(sources, class_name, alpha, feature_noise), evaluation_batches=batches)
     config.check()
+    check_horizon(environment_class, config.horizon)
+    first = next(policy for source in sources for policy in source.policies.values())
+    sources = [source if source.policies else _untrained(source, environment_class, config) for source in sources]
     for source in sources:
         for policy in source.policies.values():
             check_policy_fits(policy, environment_class, f"policy {source.name}")
@@ -55,7 +61,7 @@ def evaluate_runs(
     for source, label in zip(sources, distinct_labels(sources), strict=True):
         description = f"evaluating {source.name} in each member of {class_name}"
         shown = partial(rich.progress.track, description=description, console=console, transient=True)
-        evaluations[label] = evaluate(source.policies, environment_class, config, track=shown)
+        evaluations[label] = evaluate(source.policies, environment_class, config, like=first, track=shown)
     figures.entropy_histogram(evaluations, folder / "figures")
     figures.heat_maps(evaluations, environment_class, folder / "figures")
     summaries = [
@@ -75,6 +81,15 @@ def evaluate_runs(
     return folder
 
 
+def _untrained(source: Source, environment_class: AnyClass, config: PretrainConfig) -> Source:
+    """What `random` stands for here: the policies that training with these settings begins with, not regressed."""
+    start = start_state(environment_class, dataclasses.replace(config, initial_mean="none"))
+    policies = {
+        seed: jax.tree.map(lambda leaf, i=i: leaf[i], start.learners.policy) for i, seed in enumerate(config.seed_list)
+    }
+    return dataclasses.replace(source, policies=policies)
+
+
 def _settings(
     sources: Sequence[Source], class_name: str, alpha: float | None, feature_noise: float | None
 ) -> PretrainConfig:
@@ -83,7 +98,7 @@ def _settings(
     The smallest α and the largest noise of the runs are taken, unless others are given.
     """
     runs = [source for source in sources if source.config]
-    configs = [source.config for source in runs if source.config] or [preset("paper", class_name)]
+    configs = [source.config for source in runs if source.config] or [preset(usual_preset(class_name), class_name)]
     config = configs[0]
     if not runs or runs[0].class_name != class_name:
         config = dataclasses.replace(config, probabilities=())
@@ -95,7 +110,7 @@ def _settings(
 
 
 def _default_folder(sources: Sequence[Source], class_name: str) -> Path:
-    name = f"evaluation-{class_name}"
+    name = f"evaluation-{class_name.rpartition(':')[2]}"
     if len(sources) > 1:
         return Path("runs") / f"{name}-{joined_names(sources)}"
     path = Path(sources[0].name)

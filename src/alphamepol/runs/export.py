@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.host import AnyClass
 from alphamepol.environments.registry import resolve_class
 from alphamepol.errors import InputError
 from alphamepol.files import write_atomically
@@ -20,7 +20,7 @@ def export(
     to: str,
     *,
     seed: int | None = None,
-    environment_class: EnvironmentClass | str | None = None,
+    environment_class: AnyClass | str | None = None,
 ) -> None:
     """Write a policy of a run, or of a policy file, in another library's format.
 

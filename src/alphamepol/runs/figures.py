@@ -18,9 +18,9 @@ from matplotlib.colors import LogNorm, Normalize, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from alphamepol.environments.cmp import CMP
-from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.cmp import Member
 from alphamepol.environments.gridworld import Gridworld
+from alphamepol.environments.host import AnyClass, HostMember
 from alphamepol.files import write_atomically
 from alphamepol.runs.evaluate import BINS, Evaluation, VisitMap, visit_map
 from alphamepol.statistics import bootstrap_interval
@@ -38,7 +38,7 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def learning_curves(metrics: Sequence[dict[str, Any]], environment_class: EnvironmentClass, folder: Path) -> None:
+def learning_curves(metrics: Sequence[dict[str, Any]], environment_class: AnyClass, folder: Path) -> None:
     """Entropy of each member along the epochs: mean over seeds, and a band from the smallest to the largest."""
     rows = []
     for name in environment_class.names:
@@ -99,7 +99,7 @@ def entropy_histogram(evaluations: Mapping[str, Evaluation], folder: Path) -> No
 
 
 def heat_maps(
-    evaluations: Mapping[str, Evaluation], environment_class: EnvironmentClass, folder: Path, name: str = "heat-maps"
+    evaluations: Mapping[str, Evaluation], environment_class: AnyClass, folder: Path, name: str = "heat-maps"
 ) -> None:
     """Where the agent goes in each member, on a log scale, all seeds together.
 
@@ -137,7 +137,7 @@ def heat_maps(
 
 
 def returns(
-    returns: Mapping[str, Float[np.ndarray, "tasks iterations"]], tasks: Sequence[Any], member: CMP, folder: Path
+    returns: Mapping[str, Float[np.ndarray, "tasks iterations"]], tasks: Sequence[Any], member: Member, folder: Path
 ) -> None:
     """Mean return along the iterations with 95 % bands, and a map of the goals coloured by final return per method.
 
@@ -190,7 +190,7 @@ def _draw_goals(
     places: Float[np.ndarray, "tasks 2"],
     values: Float[np.ndarray, " tasks"],
     norm: Normalize,
-    member: CMP,
+    member: Member,
     title: str,
 ) -> None:
     _draw_walls(axes, member)
@@ -207,7 +207,7 @@ def _draw_goals(
         spine.set(visible=True, color=WALL_COLOUR)
 
 
-def heat_map_pixels(particles: np.ndarray, valid: np.ndarray, member: CMP, size: int = 200) -> np.ndarray | None:
+def heat_map_pixels(particles: np.ndarray, valid: np.ndarray, member: Member, size: int = 200) -> np.ndarray | None:
     """A quick heat-map without axes, for TensorBoard: (size, size, 3) uint8; None unless particles are in the plane."""
     visits = visit_map(particles, valid, member)
     if visits is None:
@@ -225,7 +225,7 @@ def heat_map_pixels(particles: np.ndarray, valid: np.ndarray, member: CMP, size:
 
 
 def _draw_heat_map(
-    axes: Axes, shares: np.ndarray, extent: tuple[float, float, float, float], member: CMP, norm: LogNorm
+    axes: Axes, shares: np.ndarray, extent: tuple[float, float, float, float], member: Member, norm: LogNorm
 ) -> None:
     """One member's map: share of time per cell, walls in grey, never-visited ground in white."""
     seen = np.ma.masked_equal(shares, 0)
@@ -236,7 +236,16 @@ def _draw_heat_map(
         spine.set(visible=True, color=WALL_COLOUR)
 
 
-def _draw_walls(axes: Axes, member: CMP) -> None:
+def _draw_walls(axes: Axes, member: Member) -> None:
+    if isinstance(member, HostMember):
+        for patch in member.patches:
+            wall = patch.shade == 1
+            look = {
+                "facecolor": WALL_COLOUR if wall else "none",
+                "edgecolor": WALL_COLOUR,
+                "linewidth": 0 if wall else 0.6,
+            }
+            axes.add_patch(Rectangle(patch.corner, *patch.size, **look))
     if isinstance(member, Gridworld):
         rows, columns = member.walls.shape
         for row, column in np.argwhere(np.asarray(member.walls)):

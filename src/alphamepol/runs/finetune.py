@@ -11,15 +11,15 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from alphamepol.environments.cmp import CMP
-from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.cmp import Member
+from alphamepol.environments.host import AnyClass, HostMember
 from alphamepol.environments.registry import resolve_class
 from alphamepol.errors import InputError
 from alphamepol.files import pack, to_json, write_atomically
 from alphamepol.learning.trpo import TrpoReport
 from alphamepol.policies import Policy, load_policy, save_policy
 from alphamepol.runs import figures
-from alphamepol.runs.checks import check_policy_fits
+from alphamepol.runs.checks import check_horizon, check_policy_fits
 from alphamepol.runs.config import FinetuneConfig, config_to_dict
 from alphamepol.runs.folder import RunFolder, describe, device_name
 from alphamepol.runs.interrupts import Interrupts
@@ -59,7 +59,7 @@ def finetune(
     member: str | int,
     config: FinetuneConfig | None = None,
     *,
-    environment_class: EnvironmentClass | str | None = None,
+    environment_class: AnyClass | str | None = None,
     tasks: Sequence[Task] | None = None,
     folder: str | Path | None = None,
     resume: bool = False,
@@ -91,7 +91,7 @@ def finetune(
 class Plan:
     """What is the same for every initial policy: where, on what, how."""
 
-    environment_class: EnvironmentClass
+    environment_class: AnyClass
     member: str
     tasks: Sequence[Task]
     config: FinetuneConfig
@@ -101,7 +101,7 @@ def plan_finetuning(
     sources: Sequence[Source],
     member: str | int,
     config: FinetuneConfig,
-    environment_class: EnvironmentClass | str | None,
+    environment_class: AnyClass | str | None,
     tasks: Sequence[Task] | None,
 ) -> Plan:
     """Find the class and the tasks, and refuse what cannot be."""
@@ -118,11 +118,11 @@ def plan_finetuning(
         raise InputError(f"memory: {config.memory} was given, but it is for random; other policies bring their own")
     if tasks is not None and config.goals:
         raise InputError("goals: they were given beside tasks; give either goals or tasks")
-    if tasks is None and not config.goals:
-        tasks = random_goals(where, config.tasks, key=goal_key(config.seed), radius=config.goal_radius)
-    else:
-        tasks = _goals_of(where, config) if tasks is None else tasks
-        check_tasks(tasks, where)
+    if config.normalise and all(source.policies for source in sources):
+        config = dataclasses.replace(config, normalise=False)  # the usual setting of a class, for random alone
+    check_horizon(environment_class, config.horizon)
+    tasks = _tasks_of(where, config) if tasks is None else tasks
+    check_tasks(tasks, where)
     return Plan(environment_class, name, tasks, dataclasses.replace(config, tasks=len(tasks)))
 
 
@@ -133,7 +133,7 @@ def finetune_source(source: Source, plan: Plan, folder: RunFolder, *, resume: bo
         "finetune",
         **{"class": environment_class.name},
         member=plan.member,
-        member_sha256=_sha256(environment_class[plan.member]),
+        member_sha256=_fingerprint(environment_class, plan.member),
         init=source.name,
         init_sha256=_sha256(list(source.policies.values())),
         tasks=[task.describe() for task in plan.tasks],
@@ -158,21 +158,22 @@ def default_folder(sources: Sequence[Source], member: str, config: FinetuneConfi
 
 
 def _run(source: Source, plan: Plan, folder: RunFolder, progress: RunProgress, received: Interrupts) -> None:
-    config, member = plan.config, plan.environment_class[plan.member]
+    config, environment_class, member = plan.config, plan.environment_class, plan.member
     rows = stack_tasks([task for task in plan.tasks for _ in range(config.seeds)])
     policies = list(source.policies.values())
     stopwatch = Stopwatch(SAMPLING, LEARNING)
 
     def step(state: LoopState, iteration: int):
         lap = stopwatch.lap()
-        improved, report = run_iteration(state, iteration, member, rows, config, stopwatch)
+        improved, report = run_iteration(state, iteration, environment_class, member, rows, config, stopwatch)
         return improved, iteration_lines(iteration, config, report, lap()), dict
 
     loop = Loop(
         unit="iteration",
         total=config.iterations,
         checkpoint_every=config.checkpoint_every,
-        start=lambda: start_finetuning(policies, plan.environment_class, plan.member, len(plan.tasks), config),
+        start=lambda: start_finetuning(policies, environment_class, member, len(plan.tasks), config),
+        template=lambda: start_finetuning(policies, environment_class, member, len(plan.tasks), config, look=False),
         step=step,
         show=show_iteration,
         labels=("task", "seed"),
@@ -186,7 +187,7 @@ def _run(source: Source, plan: Plan, folder: RunFolder, progress: RunProgress, r
         received.check()
     summary = _summarise(source, plan, read_metrics(folder.metrics), stopwatch)
     run = FinetuneRun(folder.path, source.label, summary)
-    figures.returns({source.label: run.returns}, summary["tasks"], member, folder.figures)
+    figures.returns({source.label: run.returns}, summary["tasks"], environment_class[member], folder.figures)
     # The summary comes last: a run that has one is whole.
     write_atomically(folder.summary, to_json(summary))
     progress.finish(finetune_table({source.label: summary}, f"return in {plan.member}, {len(plan.tasks)} tasks"))
@@ -246,8 +247,16 @@ def mean_with_interval(values: Float[np.ndarray, " tasks"]) -> dict[str, Any]:
     return {"mean": float(values.mean()), "interval": interval}
 
 
-def _goals_of(member: CMP, config: FinetuneConfig) -> list[Goal]:
-    """The goals that the configuration gives."""
+def _tasks_of(member: Member, config: FinetuneConfig) -> Sequence[Task]:
+    """The goals that the configuration gives, else the member's own tasks, else random goals."""
+    if config.goals:
+        return _goals_of(member, config)
+    if isinstance(member, HostMember) and member.tasks:
+        return member.tasks[: config.tasks]
+    return random_goals(member, config.tasks, key=goal_key(config.seed), radius=config.goal_radius)
+
+
+def _goals_of(member: Member, config: FinetuneConfig) -> list[Goal]:
     size = feature_size(member)
     if len(config.goals) % size:
         given = " ".join(f"{value:g}" for value in config.goals)
@@ -258,6 +267,11 @@ def _goals_of(member: CMP, config: FinetuneConfig) -> list[Goal]:
 
 def _policy_file(task: int, seed: int) -> str:
     return f"task-{task}-seed-{seed}.safetensors"
+
+
+def _fingerprint(environment_class: AnyClass, member: str) -> str:
+    where = environment_class[member]
+    return environment_class.fingerprint if isinstance(where, HostMember) else _sha256(where)
 
 
 def _sha256(tree: Any) -> str:

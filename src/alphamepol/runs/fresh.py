@@ -4,15 +4,18 @@ from functools import partial
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Int, Key
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
 
-from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.host import AnyClass
 from alphamepol.mapping import map_leading_axis
 from alphamepol.policies import Policy, PolicySettings, PolicyShape, fresh_policy
 from alphamepol.runs.checks import policy_shape
 from alphamepol.runs.config import FinetuneConfig, PretrainConfig
-from alphamepol.sampling.compiled import collect
+from alphamepol.sampling.sampler import collect
 from alphamepol.sampling.trajectories import Trajectories
+from alphamepol.scaling import deviation_of
+from alphamepol.tasks import feature_size
 
 FIRST_LOOK = 1 << 29
 """Sets the random numbers of the first trajectories apart from those that policies are built with."""
@@ -20,36 +23,66 @@ FIRST_LOOK = 1 << 29
 
 def fresh_policies(
     keys: Key[Array, " rows"],
-    environment_class: EnvironmentClass,
+    environment_class: AnyClass,
     config: PretrainConfig | FinetuneConfig,
     *,
     members: Int[Array, "rows minibatches"],
     batch: int,
     horizon: int,
+    look: bool = True,
 ) -> Policy:
     """An untrained policy for each key.
 
-    What a memory is scaled by is measured on a first `batch` of trajectories in each of `members`.
+    What memory and scaling divide by is measured on a first `batch` of trajectories in each of `members`, unless `look`
+    is false: then policies have the right shapes, and nothing is sampled.
     """
-    settings = PolicySettings(config.hidden, config.initial_log_std, config.memory, config.recurrent_units)
-    policies = _build(keys, policy_shape(environment_class), settings)
-    if policies.memory is None:
+    policies = _unmeasured(keys, environment_class, config)
+    if not look or (policies.memory is None and policies.scaling is None):
         return policies
     sampling_keys = jax.vmap(lambda key: jax.random.fold_in(key, FIRST_LOOK))(keys)
     first = collect(policies, environment_class, members, batch=batch, horizon=horizon, keys=sampling_keys)
     return measure(policies, first)
 
 
+def particle_deviation(environment_class: AnyClass, config: PretrainConfig) -> Float[Array, " features"]:
+    """The unit of entropies: the deviation of particles over the whole class, with a certain untrained policy.
+
+    It does not depend on seeds or α, so that runs that differ in those can be compared.
+    """
+    keys = jax.random.key(0)[None]
+    policies, members = _unmeasured(keys, environment_class, config), jnp.arange(len(environment_class))[None]
+    first = collect(policies, environment_class, members, batch=config.batch, horizon=config.horizon, keys=keys)
+    return deviation_of(first.particles, first.valid)
+
+
 @jax.jit
 def measure(policies: Policy, trajectories: Trajectories) -> Policy:
-    """Take trajectories into the scales of the policies' memories."""
+    """Take trajectories into what the policies' memories and scalings divide by."""
 
     def one(policy: Policy, trajectories: Trajectories) -> Policy:
-        assert policy.memory is not None
-        memory = policy.memory.measure(trajectories.perceived, trajectories.actions, trajectories.valid)
-        return eqx.tree_at(lambda policy: policy.memory, policy, memory)
+        memory, scaling, valid = policy.memory, policy.scaling, trajectories.valid
+        if memory is not None:
+            memory = memory.measure(trajectories.perceived, trajectories.actions, valid)
+        if scaling is not None:
+            scaling = scaling.measure(trajectories.perceived[..., : policy.observation_size], valid)
+        if memory is not None and policy.scaling is not None and scaling is not None:
+            # Changes are in the units of observations, which are new.
+            units = policy.scaling.deviation / scaling.deviation
+            memory = eqx.tree_at(lambda memory: memory.change_scale, memory, memory.change_scale * units)
+        parts = memory, scaling
+        is_none = lambda leaf: leaf is None  # noqa: E731
+        return eqx.tree_at(lambda policy: (policy.memory, policy.scaling), policy, parts, is_leaf=is_none)
 
     return jax.vmap(one)(policies, trajectories)
+
+
+def _unmeasured(
+    keys: Key[Array, " rows"], environment_class: AnyClass, config: PretrainConfig | FinetuneConfig
+) -> Policy:
+    features = feature_size(environment_class[0]) if config.normalise else 0
+    memory = config.memory, config.recurrent_units
+    settings = PolicySettings(config.hidden, config.initial_log_std, *memory, features)
+    return _build(keys, policy_shape(environment_class), settings)
 
 
 @partial(jax.jit, static_argnums=(1, 2))

@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
-from alphamepol.environments.cmp import CMP
-from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.host import AnyClass
 from alphamepol.learning.critic import Critic
 from alphamepol.learning.trpo import TrpoReport, TrpoSettings, TrpoState, improve
 from alphamepol.mapping import map_leading_axis
@@ -19,18 +18,25 @@ from alphamepol.runs.config import FinetuneConfig
 from alphamepol.runs.fresh import fresh_policies
 from alphamepol.runs.loop import LoopState
 from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch, wait
-from alphamepol.sampling.compiled import collect_episodes
+from alphamepol.sampling.sampler import collect_episodes
 from alphamepol.sampling.trajectories import Episodes
 from alphamepol.seeds import finetuning_keys
 from alphamepol.tasks import Task
 
 
 def start_finetuning(
-    policies: Sequence[Policy], environment_class: EnvironmentClass, member: str, tasks: int, config: FinetuneConfig
+    policies: Sequence[Policy],
+    environment_class: AnyClass,
+    member: str,
+    tasks: int,
+    config: FinetuneConfig,
+    *,
+    look: bool = True,
 ) -> LoopState:
     """A critic and a policy for each task and seed, seeds of a task side by side.
 
-    The given policies are dealt out in turn; if there are none, each task and seed gets a fresh one.
+    The given policies are dealt out in turn; if there are none, each task and seed gets a fresh one. Unless `look` is
+    true, nothing is measured of the class, and the state has the right shapes only.
     """
     rows = tasks * config.seeds
     parts = jax.vmap(lambda key: jax.random.split(key, 3))(finetuning_keys(config.seed, config.seeds, tasks))
@@ -40,7 +46,7 @@ def start_finetuning(
     else:
         members = jnp.full((rows, config.trajectories), environment_class.index(member))
         stacked = fresh_policies(
-            policy_keys, environment_class, config, members=members, batch=1, horizon=config.horizon
+            policy_keys, environment_class, config, members=members, batch=1, horizon=config.horizon, look=look
         )
     return LoopState(_start(stacked, critic_keys, config.critic_hidden), iterations_keys)
 
@@ -54,17 +60,20 @@ def _start(policies: Policy, keys: Key[Array, " rows"], critic_hidden: tuple[int
 
 
 def run_iteration(
-    state: LoopState, iteration: int, member: CMP, tasks: Task, config: FinetuneConfig, stopwatch: Stopwatch
+    state: LoopState,
+    iteration: int,
+    environment_class: AnyClass,
+    member: str,
+    tasks: Task,
+    config: FinetuneConfig,
+    stopwatch: Stopwatch,
 ) -> tuple[LoopState, TrpoReport]:
     """What `iteration` does to the state, and a report; `tasks` are stacked like the state, one per row."""
     with stopwatch.phase(SAMPLING):
         sampling_keys, critic_keys = _keys_of(state.keys, jnp.array(iteration))
         policies: Policy = state.learners.policy
-        episodes = wait(
-            collect_episodes(
-                policies, member, tasks, trajectories=config.trajectories, horizon=config.horizon, keys=sampling_keys
-            )
-        )
+        size = {"trajectories": config.trajectories, "horizon": config.horizon}
+        episodes = wait(collect_episodes(policies, environment_class, member, tasks, **size, keys=sampling_keys))
     with stopwatch.phase(LEARNING):
         learners, report, finite = wait(_improve(state.learners, episodes, trpo_settings(config), critic_keys))
         check_finetuned(finite, iteration, config.seed, config.seeds)

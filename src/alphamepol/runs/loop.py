@@ -40,6 +40,8 @@ class Loop:
     total: int
     checkpoint_every: int
     start: Callable[[], LoopState]
+    template: Callable[[], LoopState]
+    """A state of the same shapes; what it takes to make it can be traced."""
     step: Callable[[LoopState, int], tuple[LoopState, list[dict[str, Any]], Callable[[], dict[str, np.ndarray]]]]
     """The new state, the metrics lines, and how to draw pictures for TensorBoard."""
     show: Callable[[list[dict[str, Any]]], tuple[RenderableType, str]]
@@ -104,7 +106,7 @@ def _restore_or_start(
     loop: Loop, folder: RunFolder, stopwatch: Stopwatch, progress: RunProgress
 ) -> tuple[LoopState, int]:
     """The state of the newest intact checkpoint, or a fresh one, and the number of steps done."""
-    template = eqx.filter_eval_shape(lambda: loop.start().learners)
+    template = eqx.filter_eval_shape(lambda: loop.template().learners)
     found, damaged = load_newest_checkpoint(folder.checkpoints, loop.unit, template)
     for sentence in damaged:
         progress.say(sentence)

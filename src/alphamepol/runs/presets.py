@@ -4,17 +4,26 @@ import dataclasses
 from typing import Any, Literal
 
 from alphamepol.errors import InputError
-from alphamepol.runs.config import PretrainConfig
+from alphamepol.runs.config import FinetuneConfig, PretrainConfig
 
-Preset = Literal["paper", "authors", "quick"]
+Preset = Literal["paper", "authors", "quick", "own"]
 
 CORNER = (-0.2, 0.2)
 """The action that points at the north-west corner of a gridworld at full length."""
 
+_ANT: dict[str, Any] = {
+    "epochs": 400,
+    "trajectories": 150,
+    "neighbours": 500,
+    "hidden": (400, 300),
+    "initial_log_std": -0.5,
+}
 _PAPER: dict[str, dict[str, Any]] = {
     "gridworld-slope": {"initial_mean": CORNER},
     "multigrid": {"epochs": 50, "trajectories": 500, "alpha": 0.1, "initial_mean": CORNER},
     "gridworld-counterexample": {"epochs": 50, "alpha": 0.35, "initial_mean": CORNER},
+    "ant-stairs": _ANT,
+    "ant-stairs-implicitfast": _ANT,
 }
 # The published scripts keep 14 of 40 mini-batches in gridworld-slope; their other values are the paper's.
 _AUTHORS: dict[str, dict[str, Any]] = {"gridworld-slope": {"alpha": 0.35}}
@@ -25,23 +34,64 @@ _QUICK: dict[str, Any] = {
     "learning_rate": 3e-4,
     "seeds": 1,
 }
+_OWN: dict[str, Any] = {
+    "epochs": 100,
+    "horizon": 200,
+    "trajectories": 100,
+    "learning_rate": 1e-4,
+    "initial_log_std": -0.5,
+    "normalise": True,
+    "seeds": 1,
+}
+_ANT_FINETUNING: dict[str, Any] = {
+    "tasks": 8,
+    "steps": 40_000,
+    "max_kl": 1e-2,
+    "hidden": (400, 300),
+    "initial_log_std": -0.5,
+}
+_FINETUNING: dict[str, dict[str, Any]] = {
+    "ant-stairs": _ANT_FINETUNING,
+    "ant-stairs-implicitfast": _ANT_FINETUNING,
+}
+_OWN_FINETUNING: dict[str, Any] = {
+    "horizon": 200,
+    "steps": 8000,
+    "max_kl": 1e-2,
+    "initial_log_std": -0.5,
+    "normalise": True,
+}
 
 
 def preset(name: Preset, class_name: str = "gridworld-slope") -> PretrainConfig:
-    """The settings of a preset for a class; a class without settings of its own has those of gridworld-slope.
+    """The settings of a preset for a class.
 
-    - `paper`: the paper's table; ten seeds.
+    - `paper`: the paper's table; ten seeds. Only for the paper's classes.
     - `authors`: the same, with the values of the authors' published scripts where they differ.
     - `quick`: a small network, fewer samples and a higher rate; a minute a seed on two cores; one seed.
+    - `own`: for a class of one's own, whose units are not known; one seed.
     """
-    if name not in ("paper", "authors", "quick"):
-        raise InputError(f"preset: {name!r} is not known; choose paper, authors or quick")
-    fields = {"seeds": 10} | _PAPER.get(class_name, _PAPER["gridworld-slope"])
+    if name not in ("paper", "authors", "quick", "own"):
+        raise InputError(f"preset: {name!r} is not known; choose paper, authors, quick or own")
+    if name in ("paper", "authors") and class_name not in _PAPER:
+        raise InputError(f"preset: the paper has no settings for {class_name}; choose own or quick")
+    fields = _OWN if name == "own" or class_name not in _PAPER else {"seeds": 10} | _PAPER[class_name]
     if name == "authors":
-        fields |= _AUTHORS.get(class_name, {})
+        fields = fields | _AUTHORS.get(class_name, {})
     if name == "quick":
-        fields |= _QUICK
+        fields = fields | _QUICK
     return dataclasses.replace(PretrainConfig(), **fields)
+
+
+def usual_preset(class_name: str) -> Preset:
+    """The preset of a class unless another is asked for."""
+    return "paper" if class_name in _PAPER else "own"
+
+
+def finetuning_preset(class_name: str = "gridworld-slope") -> FinetuneConfig:
+    """The settings of fine-tuning for a class: the paper's, or those for a class of one's own."""
+    fields = _FINETUNING.get(class_name, {}) if class_name in _PAPER else _OWN_FINETUNING
+    return dataclasses.replace(FinetuneConfig(), **fields)
 
 
 CLASSES_WITH_SETTINGS = tuple(_PAPER)

@@ -1,6 +1,5 @@
 """Pre-training as a run: the loop over epochs, which can stop and go on at any of them."""
 
-import hashlib
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,9 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.host import AnyClass
 from alphamepol.environments.registry import resolve_class
-from alphamepol.files import pack, to_json, write_atomically
+from alphamepol.files import to_json, write_atomically
 from alphamepol.policies import Policy, save_policy
 from alphamepol.runs import figures
 from alphamepol.runs.checks import check_start
@@ -39,7 +38,7 @@ class PretrainRun:
 
 
 def pretrain(
-    environment_class: EnvironmentClass | str,
+    environment_class: AnyClass | str,
     config: PretrainConfig,
     *,
     folder: str | Path | None = None,
@@ -66,7 +65,7 @@ def pretrain(
         "pretrain",
         **{"class": environment_class.name},
         members=list(environment_class.names),
-        members_sha256=hashlib.sha256(pack(environment_class.members, {})).hexdigest(),
+        members_sha256=environment_class.fingerprint,
         probabilities=list(environment_class.probabilities),
         config=config_to_dict(config),
     )
@@ -81,11 +80,13 @@ def pretrain(
 def default_folder(class_name: str, config: PretrainConfig) -> Path:
     """Where a run goes if nobody says."""
     memory = "" if config.memory == "none" else f"-{config.memory}"
+    # Of FILE.py:FUNCTION the function.
+    class_name = class_name.rpartition(":")[2]
     return Path("runs") / f"{class_name}-alpha-{config.alpha:g}{memory}-seed-{config.seed}"
 
 
 def _run(
-    environment_class: EnvironmentClass,
+    environment_class: AnyClass,
     config: PretrainConfig,
     folder: RunFolder,
     progress: RunProgress,
@@ -104,6 +105,7 @@ def _run(
         total=config.epochs,
         checkpoint_every=config.checkpoint_every,
         start=lambda: start_state(environment_class, config),
+        template=lambda: start_state(environment_class, config, look=False),
         step=step,
         show=partial(show_epoch, environment_class),
         labels=("seed",),
@@ -128,7 +130,7 @@ def _run(
     progress.finish(evaluation_table(evaluation, f"final policies of {config.label}"))
 
 
-def _draw_visits(environment_class: EnvironmentClass, trajectories: Trajectories) -> dict[str, np.ndarray]:
+def _draw_visits(environment_class: AnyClass, trajectories: Trajectories) -> dict[str, np.ndarray]:
     """Heat-maps of the first seed's samples, one per member that was met."""
     particles, valid, members = (
         np.asarray(part[0]) for part in (trajectories.particles, trajectories.valid, trajectories.members)

@@ -3,10 +3,12 @@
 from typing import Any
 
 import jax
-import numpy as np
+import jax.numpy as jnp
+from jaxtyping import Array, Float
 
-from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.host import AnyClass
 from alphamepol.learning.alphamepol import EpochReport
+from alphamepol.policies import GaussianPolicy, Policy
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.evaluate import Evaluation
 from alphamepol.runs.folder import device_name
@@ -17,7 +19,7 @@ from alphamepol.sampling.trajectories import Trajectories
 
 def metrics_lines(
     epoch: int,
-    environment_class: EnvironmentClass,
+    environment_class: AnyClass,
     config: PretrainConfig,
     trajectories: Trajectories,
     report: EpochReport,
@@ -32,7 +34,7 @@ def metrics_lines(
     names = environment_class.names
     # One transfer from the device instead of one per number.
     policies = state.learners.policy
-    report, members, log_std = jax.device_get((report, trajectories.members, getattr(policies, "log_std", None)))
+    report, members, sigma = jax.device_get((report, trajectories.members, _sigma(policies)))
     lines = []
     for i, seed in enumerate(config.seed_list):
         of_member = [members[i] == number for number in range(len(names))]
@@ -53,11 +55,19 @@ def metrics_lines(
                 "kl": float(report.kl[i]),
                 "iterations": int(report.iterations[i]),
                 "backtracks": int(report.backtracks[i]),
-                **({} if log_std is None else {"sigma": [float(value) for value in np.exp(log_std[i])]}),
+                **({} if sigma is None else {"sigma": sigma[i].tolist()}),
                 "seconds": seconds,
             }
         )
     return lines
+
+
+def _sigma(policies: Policy) -> Float[Array, "seeds action"] | None:
+    """The σ of each seed's actions, in their own units; None for choices."""
+    if not isinstance(policies, GaussianPolicy):
+        return None
+    sigma = jnp.exp(policies.log_std)
+    return sigma if policies.scaling is None else sigma * jnp.array(policies.scaling.actions.half_ranges)
 
 
 def summarise(config: PretrainConfig, evaluation: Evaluation, stopwatch: Stopwatch) -> dict[str, Any]:

@@ -10,19 +10,19 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.host import AnyClass
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.evaluate import Evaluation
 from alphamepol.statistics import bootstrap_interval
 
 
-def pretrain_title(environment_class: EnvironmentClass, config: PretrainConfig, folder: Path) -> str:
+def pretrain_title(environment_class: AnyClass, config: PretrainConfig, folder: Path) -> str:
     """What is run, in a line."""
     seeds = f"{config.seeds} seed{'s' if config.seeds > 1 else ''}"
     return f"{config.label} on {environment_class.name}, {config.epochs} epochs, {seeds}, in {folder}"
 
 
-def show_epoch(environment_class: EnvironmentClass, lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
+def show_epoch(environment_class: AnyClass, lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
     """An epoch's metrics, one line per seed, as a table of members and as a sentence."""
     objective, kl = (np.mean([line[name] for line in lines]) for name in ("objective", "kl"))
     numbers = f" objective {objective:.3f}   KL {kl:.3f}   {lines[0]['iterations']} iterations"
@@ -111,7 +111,7 @@ def finetune_table(summaries: Mapping[str, dict[str, Any]], title: str) -> Table
     return table
 
 
-def _table(environment_class: EnvironmentClass, lines: list[dict[str, Any]]) -> Table:
+def _table(environment_class: AnyClass, lines: list[dict[str, Any]]) -> Table:
     table = Table(box=None)
     table.add_column("member")
     table.add_column("entropy", justify="right")
@@ -123,7 +123,7 @@ def _table(environment_class: EnvironmentClass, lines: list[dict[str, Any]]) -> 
     return table
 
 
-def _mean_by_member(environment_class: EnvironmentClass, lines: list[dict[str, Any]]) -> dict[str, float]:
+def _mean_by_member(environment_class: AnyClass, lines: list[dict[str, Any]]) -> dict[str, float]:
     """Mean over the seeds that met a member."""
     met = {
         name: [line["entropy"][name] for line in lines if name in line["entropy"]] for name in environment_class.names

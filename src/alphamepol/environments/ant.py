@@ -1,0 +1,296 @@
+"""Ant Stairs: MuJoCo's Ant on a staircase that it must climb (Up) or can walk down (Down)."""
+
+# MuJoCo's compiled modules come without types.
+# pyright: reportAttributeAccessIssue=false
+
+import ctypes
+import math
+import os
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, SupportsFloat
+
+import gymnasium
+import numpy as np
+
+from alphamepol.errors import InputError, RunError
+
+OPENGL_CURE = (
+    "on a machine without a display install libegl1 and libgl1 and set MUJOCO_GL=egl, or install libosmesa6 and set "
+    "MUJOCO_GL=osmesa, before MuJoCo is imported"
+)
+
+has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+if sys.platform == "linux" and not has_display and "mujoco" not in sys.modules:
+    # MuJoCo chooses how to draw once, when it is imported, and its own choice needs a display. Told to take EGL where
+    # its libraries are not there, it could not be imported at all.
+    with suppress(OSError):
+        ctypes.CDLL("libEGL.so.1")
+        ctypes.CDLL("libGL.so.1")
+        os.environ.setdefault("MUJOCO_GL", "egl")
+try:
+    import mujoco
+    import mujoco.rollout
+except ModuleNotFoundError as error:
+    raise InputError("class ant-stairs needs MuJoCo: pip install 'alphamepol[ant]'") from error
+except (AttributeError, RuntimeError, ctypes.ArgumentError) as error:
+    given = os.environ.get("MUJOCO_GL")
+    raise InputError(f"MUJOCO_GL: {given!r} was given, which does not work ({error}); {OPENGL_CURE}") from error
+
+SIDE = 2.0
+"""Of a block."""
+WEST, EAST, SOUTH = -1.0, 7.0, -1.0
+WALL_TOP, WALL_THICKNESS, BOTTOM = 8.0, 2.0, -1.0
+START_ABOVE_GROUND = 0.75
+STEPS_PER_ACTION, TIME_STEP = 5, 0.01
+CONTACT = [0.8, 0.8, 0.01, 0.5, 2.0]
+"""`solimp` of rllab's Ant; the last two are MuJoCo's own."""
+INTEGRATORS = {
+    "RK4": mujoco.mjtIntegrator.mjINT_RK4,
+    "implicitfast": mujoco.mjtIntegrator.mjINT_IMPLICITFAST,
+    "Euler": mujoco.mjtIntegrator.mjINT_EULER,
+}
+PHYSICS = mujoco.mjtState.mjSTATE_FULLPHYSICS.value
+"""What MuJoCo keeps of a state: the time, 15 positions, 14 velocities."""
+PICTURE = 640, 400
+"""Width and height."""
+
+
+@dataclass(frozen=True)
+class Stairs:
+    """The ground of a member, from x = −1, y = −1 on: columns of blocks, walls around them."""
+
+    heights: tuple[float, float, float, float]
+    """Of the columns, from west to east; trajectories start on the first."""
+    width: float
+    """From south to north."""
+
+    @property
+    def north(self) -> float:
+        return SOUTH + self.width
+
+
+STAIRS = {"Down": Stairs((1.27, 0.90, 0.50, 0.0), 3 * SIDE), "Up": Stairs((0.0, 0.50, 0.90, 1.27), SIDE)}
+
+
+class AntStairs(gymnasium.Env[np.ndarray, np.ndarray]):
+    """One member of Ant Stairs, without reward unless it is given a goal, truncated after `horizon` steps.
+
+    **Arguments**
+
+    - `member`: "Up" or "Down".
+    - `horizon`: steps until truncation.
+    - `render_mode`: None, or "rgb_array" for the staircase seen from the south.
+    - `integrator`: "RK4", the paper's, or "implicitfast" or "Euler", which are quicker.
+    - `with_time`: whether observations end with t/1000, t the steps since the reset.
+    - `x`: a goal: the reward is 1 for a torso at this x or east of it, which ends the episode.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 (Gymnasium's own way)
+
+    def __init__(
+        self,
+        member: str,
+        horizon: int = 400,
+        render_mode: str | None = None,
+        integrator: str = "RK4",
+        with_time: bool = False,
+        x: SupportsFloat | None = None,
+    ):
+        if not isinstance(horizon, int | np.integer) or horizon < 1:
+            raise InputError(f"horizon: {horizon} was given; it must be a whole number, at least 1")
+        if render_mode not in (None, "rgb_array"):
+            raise InputError(f"render_mode: {render_mode!r} was given; only 'rgb_array' or None is possible")
+        if x is not None and not WEST <= float(x) <= EAST:
+            raise InputError(f"x: {x} was given; it must be between {WEST:g} and {EAST:g}, where the staircase ends")
+        self.model = build_model(member, integrator)
+        self.data = mujoco.MjData(self.model)
+        self.member = member
+        self.horizon = int(horizon)
+        self.render_mode = render_mode
+        self.with_time = with_time
+        self.x = None if x is None else float(x)
+        self.observation_space, self.action_space = spaces(with_time)
+        self._renderer: mujoco.Renderer | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        mujoco.mj_resetData(self.model, self.data)
+        mujoco.mj_setState(self.model, self.data, start_state(self.model, self.member, self.np_random), PHYSICS)
+        self._steps = 0
+        return self._observe(), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, SupportsFloat, bool, bool, dict[str, Any]]:
+        self._steps += 1
+        self.data.ctrl[:] = action  # which MuJoCo clips
+        mujoco.mj_step(self.model, self.data, nstep=STEPS_PER_ACTION)
+        observation = self._observe()
+        if self.data.warning.number.any() or not np.isfinite(observation).all():
+            raise RunError(divergence(self.member))
+        reached = self.x is not None and bool(observation[0] >= self.x)
+        # The name under which other libraries look for success.
+        info = {} if self.x is None else {"is_success": reached}
+        return observation, float(reached), reached, self._steps >= self.horizon, info
+
+    def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if self.render_mode is None:
+            return None
+        if self._renderer is None:
+            self._renderer = _renderer(self.model)
+        mujoco.mj_forward(self.model, self.data)  # after a step, bodies are where they were before it
+        self._renderer.update_scene(self.data, _camera(STAIRS[self.member]))
+        if self.x is not None:
+            _draw_goal(self._renderer.scene, STAIRS[self.member], self.x)
+        return self._renderer.render()
+
+    def close(self) -> None:
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None
+
+    def _observe(self) -> np.ndarray:
+        state = np.empty(mujoco.mj_stateSize(self.model, PHYSICS))
+        mujoco.mj_getState(self.model, self.data, state, PHYSICS)
+        return observe(state, self.with_time)
+
+
+def ant_goal(
+    member: str,
+    x: SupportsFloat | None = None,
+    horizon: int = 400,
+    render_mode: str | None = None,
+    integrator: str = "RK4",
+    with_time: bool = False,
+) -> AntStairs:
+    """A member whose reward is 1 for reaching `x`, which ends the episode."""
+    if x is None:
+        raise InputError("x: none was given; say how far east the goal is, e.g. x=3")
+    return AntStairs(member, horizon, render_mode, integrator, with_time, x)
+
+
+ant_goal.metadata = AntStairs.metadata  # pyright: ignore[reportFunctionMemberAccess] (Gymnasium looks)
+
+
+def build_model(member: str, integrator: str = "RK4") -> mujoco.MjModel:
+    """The Ant that ships with Gymnasium, on the staircase of a member. All members have equally many parts."""
+    if member not in STAIRS:
+        raise InputError(f"member: class ant-stairs has no member {member!r}, only {', '.join(STAIRS)}")
+    if integrator not in INTEGRATORS:
+        raise InputError(f"integrator: {integrator!r} was given; only {', '.join(INTEGRATORS)} are possible")
+    spec = mujoco.MjSpec.from_file(str(Path(gymnasium.__file__).parent / "envs/mujoco/assets/ant.xml"))
+    spec.option.integrator = INTEGRATORS[integrator]
+    spec.option.timestep = TIME_STEP
+    # A step then depends on the state alone, as a fleet that steps many by turns needs it. It costs no time.
+    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_WARMSTART
+    spec.delete(spec.geom("floor"))
+    for name, corner, opposite in _boxes(STAIRS[member]):
+        # No margin: MuJoCo 4 adds those of two geoms where rllab's took the larger, and the Ant's own is 0.01.
+        box = spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_BOX, conaffinity=1, margin=0)
+        box.pos, box.size = (opposite + corner) / 2, (opposite - corner) / 2
+    for geom in spec.geoms:
+        geom.solimp = CONTACT
+    _paint(spec, STAIRS[member])
+    return spec.compile()
+
+
+def spaces(with_time: bool) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
+    """Of observations and of actions."""
+    return (
+        gymnasium.spaces.Box(-math.inf, math.inf, (30 if with_time else 29,), np.float32),
+        gymnasium.spaces.Box(-1.0, 1.0, (8,), np.float32),
+    )
+
+
+def start_state(model: mujoco.MjModel, member: str, rng: np.random.Generator) -> np.ndarray:
+    """Where an episode begins: at rest on the first block but for noise. Time, positions, velocities."""
+    positions = model.numeric("init_qpos").data.copy()
+    positions[:3] = 0.0, 0.0, STAIRS[member].heights[0] + START_ABOVE_GROUND
+    positions += rng.uniform(-0.1, 0.1, model.nq)
+    positions[3:7] /= np.linalg.norm(positions[3:7])
+    return np.concatenate([[0.0], positions, 0.1 * rng.standard_normal(model.nv)])
+
+
+def observe(states: np.ndarray, with_time: bool) -> np.ndarray:
+    """What is seen of states, one or a row each: positions, velocities, and t/1000 `with_time`."""
+    seen = states[..., 1:]
+    if with_time:
+        steps = np.rint(states[..., :1] / (STEPS_PER_ACTION * TIME_STEP))
+        seen = np.concatenate([seen, steps / 1000], axis=-1)
+    return seen.astype(np.float32)
+
+
+def divergence(member: str) -> str:
+    """What is said of a simulation that diverged."""
+    return (
+        f"environment {member}: the simulation of the Ant diverged, or an action was not a number; look at the policy, "
+        "or take another integrator (RK4, implicitfast, Euler)"
+    )
+
+
+def _boxes(stairs: Stairs) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """Name and opposite corners of all boxes: equal blocks beside each other are one, so that they have no seam."""
+    blocks = [
+        (f"block_{i}", (WEST + i * SIDE, SOUTH, BOTTOM), (WEST + (i + 1) * SIDE, stairs.north, height))
+        for i, height in enumerate(stairs.heights)
+    ]
+    west, east, south, north = WEST, EAST, SOUTH, stairs.north
+    beyond = WALL_THICKNESS
+    walls = [
+        ("wall_west", (west - beyond, south - beyond, BOTTOM), (west, north + beyond, WALL_TOP)),
+        ("wall_east", (east, south - beyond, BOTTOM), (east + beyond, north + beyond, WALL_TOP)),
+        ("wall_south", (west, south - beyond, BOTTOM), (east, south, WALL_TOP)),
+        ("wall_north", (west, north, BOTTOM), (east, north + beyond, WALL_TOP)),
+    ]
+    return [(name, np.array(corner), np.array(opposite)) for name, corner, opposite in blocks + walls]
+
+
+def _paint(spec: mujoco.MjSpec, stairs: Stairs) -> None:
+    """Colours, light and sky: blocks the darker the higher, walls in a group that pictures leave out."""
+    for asset in [*spec.materials, *spec.textures]:
+        spec.delete(asset)
+    sky = spec.add_texture(type=mujoco.mjtTexture.mjTEXTURE_SKYBOX, builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT)
+    sky.width = sky.height = 64
+    sky.rgb1, sky.rgb2 = [1.0, 1.0, 1.0], [0.86, 0.9, 0.95]
+    for geom in spec.geoms:
+        geom.rgba = [0.85, 0.42, 0.13, 1.0]
+    for i, height in enumerate(stairs.heights):
+        spec.geom(f"block_{i}").rgba = [*(np.array([0.80, 0.85, 0.90]) - 0.35 * height / 1.27), 1.0]
+    for side in ("west", "east", "south", "north"):
+        spec.geom(f"wall_{side}").group = 3
+    spec.visual.global_.offwidth, spec.visual.global_.offheight = PICTURE
+    spec.visual.headlight.ambient, spec.visual.headlight.diffuse = [0.35] * 3, [0.25] * 3
+    spec.visual.headlight.specular = [0.0] * 3
+    spec.visual.quality.shadowsize = 4096
+    spec.stat.extent = 10.0
+    sun = spec.lights[0]
+    sun.dir, sun.diffuse, sun.specular = [0.35, 0.45, -1.0], [0.6] * 3, [0.1] * 3
+
+
+def _renderer(model: mujoco.MjModel) -> mujoco.Renderer:
+    width, height = PICTURE
+    try:
+        return mujoco.Renderer(model, height, width)
+    except Exception as error:  # of as many kinds as there are ways to OpenGL
+        raise RunError(f"render: MuJoCo cannot draw without OpenGL ({error}); {OPENGL_CURE}") from error
+
+
+def _camera(stairs: Stairs) -> mujoco.MjvCamera:
+    camera = mujoco.MjvCamera()
+    camera.lookat[:] = (WEST + EAST) / 2, (SOUTH + stairs.north) / 2, 0.0
+    camera.distance, camera.elevation = 7.0 + 0.55 * stairs.width, -28.0
+    # From the foot of the stairs, so that the fronts of the steps are seen.
+    camera.azimuth = 70.0 if stairs.heights[0] < stairs.heights[-1] else 110.0
+    return camera
+
+
+def _draw_goal(scene: mujoco.MjvScene, stairs: Stairs, x: float) -> None:
+    """A thin gate across the staircase."""
+    place, size = np.array([x, (SOUTH + stairs.north) / 2, 1.2]), np.array([0.01, stairs.width / 2, 1.2])
+    colour = np.array([0.3, 0.7, 0.3, 0.3], np.float32)
+    gate = scene.geoms[scene.ngeom]
+    mujoco.mjv_initGeom(gate, mujoco.mjtGeom.mjGEOM_BOX, size, place, np.eye(3).ravel(), colour)
+    scene.ngeom += 1

@@ -1,0 +1,200 @@
+"""The sampler of environments that run on the host: the policy acts for many at once, a fleet steps them."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped, UInt32
+
+from alphamepol.environments.cmp import Member
+from alphamepol.environments.host import Board, HostClass, HostMember, HostState
+from alphamepol.policies import Policy
+from alphamepol.sampling.trajectories import Episodes, Trajectories
+from alphamepol.tasks import Task
+
+START = 1 << 29
+"""Sets the random numbers of resets apart from those of actions."""
+FEW = 64
+"""So few rows are quickest on the CPU, whatever accelerator there is."""
+
+
+def collect(
+    policies: Policy,
+    environment_class: HostClass,
+    members: Int[Array, "seeds minibatches"],
+    *,
+    batch: int,
+    horizon: int,
+    keys: Key[Array, " seeds"],
+) -> Trajectories:
+    """As `compiled.collect`, seed after seed."""
+    of_seeds = []
+    for number, key in enumerate(keys):
+        policy = jax.tree.map(lambda leaf, number=number: leaf[number], policies)
+        rows = np.repeat(np.asarray(members[number]), batch)
+        steps, _ = _act(policy, environment_class, rows, horizon, None, key)
+        of_seeds.append(jax.tree.map(lambda leaf: leaf.reshape(-1, batch, *leaf.shape[1:]), steps))
+    steps = _stack(of_seeds)
+    return Trajectories(steps.perceived, steps.actions, steps.particles, steps.valid, members)
+
+
+def collect_episodes(
+    policies: Policy,
+    environment_class: HostClass,
+    member: int,
+    tasks: Task,
+    *,
+    trajectories: int,
+    horizon: int,
+    keys: Key[Array, " tasks"],
+) -> Episodes:
+    """As `compiled.collect_episodes`, task after task."""
+    of_tasks = []
+    for number, key in enumerate(keys):
+        policy, task = jax.tree.map(lambda leaf, number=number: leaf[number], (policies, tasks))
+        of_tasks.append(_act(policy, environment_class, np.full(trajectories, member), horizon, task, key))
+    steps, last = _stack(of_tasks)
+    return Episodes(steps.perceived, steps.actions, steps.rewards, steps.ended, last)
+
+
+class Steps(NamedTuple):
+    """Every step of every trajectory, as `rollout.Rollout`."""
+
+    perceived: Float[np.ndarray, "rows time inputs"]
+    actions: Shaped[np.ndarray, "rows time ..."]
+    particles: Float[np.ndarray, "rows time features"]
+    rewards: Float[np.ndarray, "rows time"]
+    ended: Bool[np.ndarray, "rows time"]
+    valid: Bool[np.ndarray, "rows time"]
+
+
+def _act(
+    policy: Policy,
+    environment_class: HostClass,
+    members: Int[np.ndarray, " rows"],
+    horizon: int,
+    task: Task | None,
+    key: PRNGKeyArray,
+) -> tuple[Steps, Float[np.ndarray, "rows inputs"]]:
+    """Act for `horizon` steps in each of some members; with a task, episode after episode.
+
+    Returns the steps, and what is perceived after the last of them.
+    """
+    rows, board = len(members), environment_class.fleet.board(len(members))
+    stations = len(board.over)
+    steps, last = _nothing_yet(policy, environment_class[0], rows, horizon)
+    if stations <= FEW:
+        policy, key = jax.device_put((policy, key), jax.local_devices(backend="cpu")[0])
+    keys = jax.random.split(key, rows)
+    # A wave never wraps around the stations, so that who is where does not depend on how many go together.
+    for block in range(0, rows, stations):
+        for first in range(block, min(block + stations, rows), board.together):
+            wave = np.arange(first, min(first + board.together, block + stations, rows))
+            _act_together(policy, environment_class, board, members, wave, task, keys, steps, last)
+    return steps, last
+
+
+def _act_together(
+    policy: Policy,
+    environment_class: HostClass,
+    board: Board,
+    members: Int[np.ndarray, " rows"],
+    wave: Int[np.ndarray, " wave"],
+    task: Task | None,
+    keys: Key[Array, " rows"],
+    steps: Steps,
+    last: Float[np.ndarray, "rows inputs"],
+) -> None:
+    """The trajectories of a wave, step by step, written into `steps` and `last`."""
+    fleet, member = environment_class.fleet, environment_class[int(members[wave[0]])]
+    at = wave % len(board.over)
+    row_at = np.zeros(len(board.over), int)
+    row_at[at] = wave
+    keys, fresh = keys[row_at], np.ones(len(board.over), bool)
+    recollections = _begin(policy, len(board.over))
+    fleet.reset(board, at, members[wave], np.asarray(_start_seeds(keys))[at])
+    horizon = steps.valid.shape[1]
+    for t in range(horizon):
+        perceived, actions, recollections, seeds = _choose(
+            policy, board.observations, recollections, fresh, keys, np.int32(t)
+        )
+        perceived, actions = np.asarray(perceived), np.asarray(actions)
+        before = None if task is None else _state(board)
+        fleet.step(board, at, actions)
+        steps.perceived[wave, t], steps.actions[wave, t] = perceived[at], actions[at]
+        steps.particles[wave, t], steps.valid[wave, t] = board.particles[at], True
+        if task is None:
+            goes_on = ~(board.over | board.cut)[at]
+            wave, at, fresh = wave[goes_on], at[goes_on], np.zeros_like(fresh)
+            if not at.size:
+                break
+            continue
+        # With the last step every episode is cut anyway, and would go on.
+        after = _state(board, cut_is_over=t < horizon - 1)
+        rewards, fresh = (np.asarray(part) for part in _judge(task, member, before, actions, after))
+        steps.rewards[wave, t], steps.ended[wave, t] = rewards[at], fresh[at]
+        again = at[fresh[at]]
+        if again.size and t < horizon - 1:
+            fleet.reset(board, again, members[row_at[again]], np.asarray(seeds)[again])
+    last[wave] = np.asarray(_choose(policy, board.observations, recollections, fresh, keys, np.int32(horizon))[0])[at]
+
+
+def _nothing_yet(
+    policy: Policy, member: HostMember, rows: int, horizon: int
+) -> tuple[Steps, Float[np.ndarray, "rows inputs"]]:
+    """Room for the steps; those that are never taken stay zero and are not valid."""
+    space = member.action_space
+    shape = rows, horizon
+    return Steps(
+        np.zeros((*shape, policy.perceived_size), np.float32),
+        np.zeros((*shape, *(space.shape or ())), np.float32 if space.shape else np.int32),
+        np.zeros((*shape, member.feature_size), np.float32),
+        np.zeros(shape, np.float32),
+        np.zeros(shape, bool),
+        np.zeros(shape, bool),
+    ), np.zeros((rows, policy.perceived_size), np.float32)
+
+
+def _state(board: Board, *, cut_is_over: bool = False) -> HostState:
+    """What the board shows now, for good."""
+    over = board.over | board.cut if cut_is_over else board.over
+    shown = board.observations, board.particles, board.rewards, over
+    return HostState(*(jnp.array(part) for part in shown))
+
+
+def _begin(policy: Policy, stations: int):
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (stations, *leaf.shape)), policy.begin())
+
+
+@jax.jit
+def _start_seeds(keys: Key[Array, " stations"]) -> UInt32[Array, " stations"]:
+    return jax.vmap(lambda key: jax.random.bits(jax.random.fold_in(key, START), dtype=jnp.uint32))(keys)
+
+
+@jax.jit
+def _choose(policy: Policy, observations, recollections, fresh, keys, t):
+    """At every station: what is perceived, the action, what is remembered, and the seed of a reset, if one follows."""
+
+    def one(observation, recollection, fresh, key):
+        recollection = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), policy.begin(), recollection)
+        key = jax.random.fold_in(key, t)
+        action, remembered = policy.act(observation, recollection, key=key)
+        seed = jax.random.bits(jax.random.fold_in(key, START), dtype=jnp.uint32)
+        return policy.perceive(observation, recollection), action, remembered, seed
+
+    return jax.vmap(one)(observations, recollections, fresh, keys)
+
+
+@jax.jit
+def _judge(task: Task, member: Member, before: HostState, actions, after: HostState):
+    """The reward at every station, and whether the episode is over."""
+
+    def one(before: HostState, action: Shaped[Array, "..."], after: HostState):
+        return task.reward(member, before, action, after), member.ended(after) | task.ended(member, after)
+
+    return jax.vmap(one)(before, actions, after)
+
+
+def _stack(parts):
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *parts)

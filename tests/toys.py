@@ -1,0 +1,86 @@
+"""Gymnasium environments for tests, which end, fail, die or dawdle when told to."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+
+class Walk(gymnasium.Env[np.ndarray, np.ndarray]):
+    """A walk in the plane: a step is the action, the wind, and a little noise. The reward is the way east.
+
+    **Arguments**
+
+    - `wind`: what is added to every step.
+    - `unit`: what observations and actions are counted in.
+    - `ends`: the probability that a step is the last one.
+    - `nap`: seconds that a step takes.
+    - `trouble`: what happens at the 30th step while `where` exists: "nan", "raise" or "die".
+    """
+
+    def __init__(
+        self,
+        wind: tuple[float, float] = (0.0, 0.0),
+        unit: float = 1.0,
+        ends: float = 0.0,
+        nap: float = 0.0,
+        trouble: str | None = None,
+        where: str | None = None,
+    ):
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        self.action_space = gymnasium.spaces.Box(-0.5 * unit, 0.5 * unit, (2,), np.float32)
+        self.wind, self.unit, self.ends, self.nap = np.array(wind), unit, ends, nap
+        self.trouble, self.where = trouble, where
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        super().reset(seed=seed)
+        self.place, self.steps = self.np_random.uniform(-1, 1, 2), 0
+        return self._observe(), {}
+
+    def step(self, action: np.ndarray):
+        assert self.action_space.contains(action)
+        time.sleep(self.nap)
+        self.steps += 1
+        move = action / self.unit + self.wind + 0.05 * self.np_random.normal(size=2)
+        self.place = self.place + move
+        if self.trouble and self.steps == 30 and self.where and Path(self.where).exists():
+            self._fail()
+        ended = bool(self.np_random.uniform() < self.ends)
+        return self._observe(), float(move[0]), ended, False, {"distance": np.linalg.norm(self.place)}
+
+    def _observe(self) -> np.ndarray:
+        return (self.unit * self.place).astype(np.float32)
+
+    def _fail(self) -> None:
+        if self.trouble == "die":
+            os._exit(3)
+        if self.trouble == "raise":
+            raise ZeroDivisionError("on demand")
+        self.place = np.full(2, np.nan)
+
+
+class Corridor(gymnasium.Env[Any, Any]):
+    """Five places in a row, two choices that count from 1, and an observation of several parts."""
+
+    def __init__(self) -> None:
+        place = gymnasium.spaces.Discrete(5)
+        clock = gymnasium.spaces.Box(0, 100, (2, 2), np.float32)
+        self.observation_space = gymnasium.spaces.Dict({"place": place, "clock": clock})
+        self.action_space = gymnasium.spaces.Discrete(2, start=1)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        super().reset(seed=seed)
+        self.place, self.steps = 2, 0
+        return self._observe(), {}
+
+    def step(self, action: int):
+        assert self.action_space.contains(action)
+        self.place = min(4, max(0, self.place + (1 if action == 2 else -1)))
+        self.steps += 1
+        return self._observe(), 0.0, self.place == 4, False, {}
+
+    def _observe(self) -> dict[str, Any]:
+        return {"place": self.place, "clock": np.full((2, 2), self.steps, np.float32)}
