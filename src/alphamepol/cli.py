@@ -222,8 +222,9 @@ def _parse(arguments: list[str]) -> Any:
     )
     presets: tuple[Preset, ...] = get_args(Preset)
     guess = next((known for known in presets if known in words), usual_preset(class_name))
-    known = guess in ("quick", "own") or class_name in CLASSES_WITH_SETTINGS
-    config = preset(guess if known else "own", class_name)
+    if guess in ("paper", "authors") and class_name not in CLASSES_WITH_SETTINGS:
+        guess = "own"  # the second parse refuses it
+    config = preset(guess, class_name)
     parsed = _parse_with_defaults(arguments, config, finetuning_preset(class_name))
     if isinstance(parsed, Pretrain):
         class_name = parsed.environment_class

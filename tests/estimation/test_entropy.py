@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from scipy.spatial import KDTree
 
 from alphamepol import importance_weighted_entropy, knn_entropy, knn_kl, nearest_neighbours
-from alphamepol.estimation.entropy import neighbour_masses, particle_entropy, weighted_entropy
+from alphamepol.estimation.entropy import (
+    entropy_of_masses,
+    kl_of_masses,
+    neighbour_masses,
+    particle_entropy,
+    weighted_entropy,
+)
 from alphamepol.estimation.knn import Neighbourhood
 
 REPEATS, POINTS = 20, 2000
@@ -45,7 +51,12 @@ def test_entropy_of_a_square_without_edges(dimension: int, k: int) -> None:
         points = random.uniform(0, 2, (POINTS, dimension))
         distances, indices = KDTree(points, boxsize=2.0).query(points, k + 1)
         torus = Neighbourhood(
-            jnp.asarray(distances[:, -1], jnp.float32), jnp.asarray(indices[:, 1:]), jnp.ones(POINTS, bool), dimension
+            radii=jnp.asarray(distances[:, -1], jnp.float32),
+            valid=jnp.ones(POINTS, bool),
+            indices=jnp.asarray(indices[:, 1:]),
+            among=None,
+            k=k,
+            dimension=dimension,
         )
         estimates.append(float(particle_entropy(torus)))
     standard_error = np.std(estimates, ddof=1) / math.sqrt(REPEATS)
@@ -57,7 +68,7 @@ def test_entropy_of_a_square_without_edges(dimension: int, k: int) -> None:
 )
 def test_volume_of_the_ball(dimension: int, unit_ball: float) -> None:
     # With all radii r the estimate is ln V + ln n − ψ(k), and ψ(2) = 1 − γ.
-    same = Neighbourhood(jnp.full(7, 0.3), jnp.zeros((7, 2), int), jnp.ones(7, bool), dimension)
+    same = Neighbourhood(jnp.full(7, 0.3), jnp.ones(7, bool), jnp.zeros((7, 2), int), None, k=2, dimension=dimension)
     expected = math.log(unit_ball * 0.3**dimension) + math.log(7) - (1 - 0.5772156649)
     assert particle_entropy(same) == pytest.approx(expected, abs=1e-5)
 
@@ -167,3 +178,27 @@ def test_extreme_weights_stay_finite() -> None:
     value, gradient = jax.value_and_grad(lambda weights: weighted_entropy(neighbourhood, weights))(log_weights)
     assert np.isfinite(value)
     assert np.all(np.isfinite(gradient))
+
+
+@pytest.mark.parametrize("over_sets", [jax.vmap, lambda one: lambda *sets: jax.lax.map(lambda some: one(*some), sets)])
+def test_marked_neighbours_count_as_much_as_listed_ones(over_sets) -> None:
+    random = np.random.default_rng(9)
+    points = random.standard_normal((3, 400, 2)).astype(np.float32)
+    valid = random.random((3, 400)) < 0.8
+    log_weights = jnp.where(valid, jnp.asarray(random.standard_normal((3, 400)), jnp.float32), -jnp.inf)
+
+    def estimate(log_weights, neighbourhood):
+        masses = over_sets(neighbour_masses)(neighbourhood, log_weights)
+        entropies = jax.vmap(entropy_of_masses)(neighbourhood, masses)
+        kl = kl_of_masses(neighbourhood, log_weights, masses)
+        return jnp.sum(entropies) + kl, (masses, entropies, kl, jax.vmap(particle_entropy)(neighbourhood))
+
+    slopes_and_estimates = jax.jit(jax.grad(estimate, has_aux=True))
+    listed, marked = (
+        slopes_and_estimates(log_weights, nearest_neighbours(points, 120, valid, method=method))
+        for method in ("tree", "matrix")
+    )
+    for ours, theirs in zip(marked[1], listed[1], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-6)
+    assert np.all(np.isfinite(listed[0]))
+    np.testing.assert_allclose(marked[0], listed[0], atol=1e-6 * float(jnp.abs(listed[0]).max()))

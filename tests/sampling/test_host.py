@@ -153,7 +153,7 @@ def episodes_of(environment_class: HostClass, tasks, horizon=60):
 def test_episodes_follow_each_other_and_have_the_environments_reward():
     environment_class = gymnasium_class({"walk": partial(Walk, ends=0.1)}, workers=2, copies=2)
     episodes = episodes_of(environment_class, [EnvironmentReward()] * 2)
-    places, actions, ended = (np.asarray(part) for part in (episodes.perceived, episodes.actions, episodes.ended))
+    places, ended = np.asarray(episodes.perceived), np.asarray(episodes.ended)
     assert 0.05 < ended.mean() < 0.16
     goes_on = ~ended[..., :-1]
     moves = np.diff(places, axis=-2)[..., 0]

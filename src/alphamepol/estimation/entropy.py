@@ -67,7 +67,7 @@ def kl_of_masses(
 ) -> Float[Array, ""]:
     """(E6) over stacked particle sets, from their ln ŵ (−∞ where invalid) and W_t.
 
-    U_t is W_t times the share of its set in the epoch's weight, so that one gather serves (E5) and (E6).
+    U_t is W_t times the share of its set in the epoch's weight, so that one sum over neighbours serves (E5) and (E6).
     """
     count = jnp.sum(neighbourhood.valid)
     log_shares = logsumexp(log_weights, axis=-1, keepdims=True) - logsumexp(log_weights)
@@ -80,7 +80,7 @@ def neighbour_masses(
 ) -> Float[Array, " particles"]:
     """W_t of (E5): the normalised weight of each particle's neighbours; 1 for invalid particles."""
     weights = jax.nn.softmax(jnp.where(neighbourhood.valid, log_weights, -jnp.inf))
-    masses = jnp.sum(weights[neighbourhood.indices], axis=-1)
+    masses = neighbourhood.sums(weights)
     # A weight can underflow; the floor keeps logarithm and gradient finite and changes nothing else.
     floor = jnp.finfo(masses.dtype).tiny
     return jnp.where(neighbourhood.valid, jnp.maximum(masses, floor), 1.0)

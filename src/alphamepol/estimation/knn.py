@@ -1,4 +1,4 @@
-"""The k nearest neighbours of every particle: a k-d tree on the host, or brute force on the device."""
+"""The k nearest neighbours of every particle: as lists of indices, or as a matrix where k is a large part of all."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -14,24 +14,37 @@ from scipy.spatial import KDTree
 
 from alphamepol.errors import InputError
 
-Method = Literal["auto", "tree", "brute"]
+Method = Literal["auto", "tree", "brute", "matrix"]
+
+ROWS = 200
+"""Rows of distances that a thread has in hand at once: with 2000 particles 1.6 MB, which stay in its cache."""
 
 
 class Neighbourhood(eqx.Module):
     """What the estimators need of a particle set; leading axes (seeds, mini-batches) may be stacked in front.
 
-    Invalid particles (after an early end) are nobody's neighbours; their own radius is 1 and their indices are
-    meaningless.
+    The neighbours are either listed in `indices`, or marked in `among`, whose row t is true at the k neighbours of
+    particle t; the other is None. Invalid particles (after an early end) are nobody's neighbours; their own radius
+    is 1 and their indices or row are meaningless.
     """
 
     radii: Float[Array, "*sets particles"]
-    indices: Int[Array, "*sets particles k"]
     valid: Bool[Array, "*sets particles"]
+    indices: Int[Array, "*sets particles k"] | None
+    among: Bool[Array, "*sets particles particles"] | None
+    k: int = eqx.field(static=True)
     dimension: int = eqx.field(static=True)
 
-    @property
-    def k(self) -> int:
-        return self.indices.shape[-1]
+    def sums(self, values: Float[Array, " particles"]) -> Float[Array, " particles"]:
+        """The sum of each particle's neighbours' values, in one particle set."""
+        if self.among is None:
+            return jnp.sum(values[self.indices], axis=-1)
+        # Not a matrix product, which an accelerator would round to TF32. And not `jnp.where`, whose zeros JAX takes
+        # out of a differentiated loop and stores: 540 ms instead of 440 in the measurement of `best_method`.
+        marked = jax.lax.select(
+            self.among, jnp.broadcast_to(values, self.among.shape), jnp.zeros(self.among.shape, values.dtype)
+        )
+        return jnp.sum(marked, axis=-1)
 
 
 def nearest_neighbours(
@@ -59,24 +72,26 @@ def nearest_neighbours(
             f"neighbours: k = {k} was given for {fewest} particles; it must be at least 1 and less than those"
         )
     if method == "auto":
-        method = best_method(dimension)
-    search = _by_tree if method == "tree" else _by_brute_force
-    flat = points.reshape(-1, particles, dimension), valid.reshape(-1, particles)
-    radii, indices = search(*flat, k=k)
+        method = best_method(dimension, k, particles)
+    by_matrix = _by_partition if jax.default_backend() == "cpu" else _by_bisection
+    search = {"tree": _by_tree, "brute": _by_brute_force, "matrix": by_matrix}[method]
+    radii, found = search(points.reshape(-1, particles, dimension), valid.reshape(-1, particles), k=k)
     shape = (*sets, particles)
+    found = jnp.asarray(found).reshape(*shape, -1)
     return Neighbourhood(
         radii=jnp.asarray(radii).reshape(shape),
-        indices=jnp.asarray(indices).reshape(*shape, k),
         valid=jnp.asarray(valid),
+        indices=None if method == "matrix" else found,
+        among=found if method == "matrix" else None,
+        k=k,
         dimension=dimension,
     )
 
 
-def best_method(dimension: int) -> Literal["tree", "brute"]:
-    """The quicker method, by the measurements in benchmarks/README.md: the tree for few dimensions on a CPU.
-
-    It is so for every k that was tried, from 4 to a quarter of the particles, so k does not decide.
-    """
+def best_method(dimension: int, k: int, particles: int) -> Literal["tree", "brute", "matrix"]:
+    """TODO."""
+    if k >= 100 and 8 * k >= particles:
+        return "matrix"
     return "tree" if jax.default_backend() == "cpu" and dimension < 8 else "brute"
 
 
@@ -115,31 +130,122 @@ def _by_brute_force(
 
 @partial(jax.jit, static_argnums=2)
 def _brute_force(points, valid, k):
-    sets, particles, _ = points.shape
-
-    def search(some):
-        points, valid = some
-        squares = jax.vmap(_squared_distances)(points)
-        squares = jnp.where(jnp.eye(particles, dtype=bool) | ~valid[:, None, :], jnp.inf, squares)
+    def search(points, valid):
+        particles = valid.shape[-1]
+        squares = _squared_distances_to_others(points, valid)
         # In two axes, and the indices alone: else XLA sorts whole rows, which takes twenty times as long on a CPU.
         indices = jax.lax.top_k(-squares.reshape(-1, particles), k)[1].reshape(*valid.shape, k)
         kth = jax.vmap(lambda points, indices: points[indices[:, -1]])(points, indices)
         radii = jnp.sqrt(jnp.sum((points - kth) ** 2, axis=-1))
         return jnp.where(valid, radii, 1.0), indices
 
-    # One set after the other on a CPU, some together on an accelerator; either way memory stays bounded.
+    return _some_sets_at_once(search, points, valid)
+
+
+def _by_partition(
+    points: Float[Array | np.ndarray, "sets particles dimension"],
+    valid: Bool[Array | np.ndarray, "sets particles"],
+    *,
+    k: int,
+) -> tuple[Float[np.ndarray, "sets particles"], Bool[np.ndarray, "sets particles particles"]]:
+    points, valid = np.asarray(points), np.asarray(valid)
+    particles = valid.shape[-1]
+    radii = np.ones(valid.shape, points.dtype)
+    among = np.empty((*valid.shape, particles), bool)
+
+    def search(i: int) -> None:
+        # NumPy reads coordinate by coordinate, so they are stored in that order.
+        here = np.asfortranarray(np.where(valid[i, :, None], points[i], 0))
+        for start in range(0, particles, ROWS):
+            rows = slice(start, start + ROWS)
+            squares = np.asarray(_squared_distances(here[rows], here))
+            squares[:, ~valid[i]] = np.inf
+            np.fill_diagonal(squares[:, start:], np.inf)
+            kth = np.partition(squares, k - 1, axis=1)[:, k - 1 : k]
+            among[i, rows] = _no_further(squares, kth, k)
+            radii[i, rows] = np.sqrt(kth[:, 0])
+        radii[i, ~valid[i]] = 1
+
+    # NumPy releases the interpreter too.
+    list(_threads().map(search, range(len(points))))
+    return radii, among
+
+
+def _no_further(squares, kth, k):
+    """Marks the k nearest; of those exactly as far as the k-th, the first."""
+    among = squares <= kth
+    tied = np.flatnonzero(np.count_nonzero(among, axis=1) > k)
+    nearer = squares[tied] < kth[tied]
+    equal = among[tied] & ~nearer
+    among[tied] = nearer | (equal & (np.cumsum(equal, axis=1) <= k - np.count_nonzero(nearer, axis=1, keepdims=True)))
+    return among
+
+
+def _by_bisection(
+    points: Float[Array | np.ndarray, "sets particles dimension"],
+    valid: Bool[Array | np.ndarray, "sets particles"],
+    *,
+    k: int,
+) -> tuple[Float[Array, "sets particles"], Bool[Array, "sets particles particles"]]:
+    return _bisection(jnp.asarray(points), jnp.asarray(valid), k)
+
+
+@partial(jax.jit, static_argnums=2)
+def _bisection(points, valid, k):
+    def search(points, valid):
+        particles = valid.shape[-1]
+        # Numbers that are not negative have the order of their bits.
+        squares = _squared_distances_to_others(points, valid)
+        bits = jnp.finfo(squares.dtype).bits
+        keys = jax.lax.bitcast_convert_type(squares, jnp.dtype(f"int{bits}"))
+        kth = _kth_smallest(keys, k, bits - 1)
+        nearer, equal = keys < kth[..., None], keys == kth[..., None]
+        # Of those exactly as far as the k-th, the first.
+        places = jnp.where(equal, jnp.arange(particles), particles)
+        last = _kth_smallest(places, k - jnp.sum(nearer, axis=-1), particles.bit_length())
+        radii = jnp.sqrt(jax.lax.bitcast_convert_type(kth, squares.dtype))
+        return jnp.where(valid, radii, 1.0), nearer | (places <= last[..., None])
+
+    return _some_sets_at_once(search, points, valid)
+
+
+def _kth_smallest(numbers, k, bits):
+    """The k-th smallest of each row of non-negative integers: the largest that fewer than k are below, bit by bit.
+
+    Every bit takes one comparison with all numbers, which a device does at once; a sort moves them.
+    """
+
+    def settle(found, bit):
+        larger = found | bit
+        return jnp.where(jnp.sum(numbers < larger[..., None], axis=-1) < k, larger, found), None
+
+    powers = jnp.asarray(2 ** np.arange(bits)[::-1], numbers.dtype)
+    return jax.lax.scan(settle, jnp.zeros(numbers.shape[:-1], numbers.dtype), powers)[0]
+
+
+def _some_sets_at_once(search, points, valid):
+    """One set after the other on a CPU, some together on an accelerator; either way memory stays bounded."""
+    sets, particles, _ = points.shape
     most = 1 if jax.default_backend() == "cpu" else min(sets, max(1, 2**27 // particles**2))
     together = max(size for size in range(1, most + 1) if sets % size == 0)
     split = jax.tree.map(lambda leaf: leaf.reshape(-1, together, *leaf.shape[1:]), (points, valid))
-    return jax.tree.map(lambda leaf: leaf.reshape(sets, *leaf.shape[2:]), jax.lax.map(search, split))
+    found = jax.lax.map(lambda some: search(*some), split)
+    return jax.tree.map(lambda leaf: leaf.reshape(sets, *leaf.shape[2:]), found)
 
 
-def _squared_distances(points):
+def _squared_distances_to_others(points, valid):
+    """Infinite to itself and to invalid particles."""
+    squares = jax.vmap(_squared_distances)(points, points)
+    return jnp.where(jnp.eye(valid.shape[-1], dtype=bool) | ~valid[:, None, :], jnp.inf, squares)
+
+
+def _squared_distances(points, others):
     """From differences of coordinates. |a|² + |b|² − 2ab would be quicker, and wrong where particles cluster."""
     dimension = points.shape[-1]
-    if dimension > 8:
-        return jnp.sum((points[:, None] - points[None]) ** 2, axis=-1)
-    return sum((points[:, None, d] - points[None, :, d]) ** 2 for d in range(dimension))
+    # XLA adds up many coordinates as it goes; NumPy would store them all first.
+    if dimension > 8 and isinstance(points, Array):
+        return jnp.sum((points[:, None] - others[None]) ** 2, axis=-1)
+    return sum((points[:, None, d] - others[None, :, d]) ** 2 for d in range(dimension))
 
 
 @cache
