@@ -96,15 +96,19 @@ def test_blocks_and_walls_are_where_the_paper_has_them(member):
         (low_x, low_y, bottom), high = ends(f"block_{i}")
         np.testing.assert_allclose([low_x, low_y, *high], [west, south, east, north, height], atol=1e-12)
         assert bottom <= -1
-    for wall, axis, inner in (("west", 0, -1.0), ("east", 0, 7.0), ("south", 1, south), ("north", 1, north)):
-        low, high = ends(f"wall_{wall}")
-        assert (low if wall in ("east", "north") else high)[axis] == pytest.approx(inner)
-        assert high[axis] - low[axis] >= 2
-        assert high[2] == pytest.approx(8.0)
-        assert low[2] <= -1
-        along = 1 - axis
-        assert low[along] <= (-1.0, south)[along]
-        assert high[along] >= (7.0, north)[along]
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    walls = {
+        "wall_west": (-1.0, [1, 0, 0]),
+        "wall_east": (-7.0, [-1, 0, 0]),
+        "wall_south": (south, [0, 1, 0]),
+        "wall_north": (-north, [0, -1, 0]),
+        "ground": (0.0, [0, 0, 1]),
+    }
+    for name, (offset, inwards) in walls.items():
+        assert model.geom(name).type[0] == mujoco.mjtGeom.mjGEOM_PLANE
+        np.testing.assert_allclose(data.geom(name).xmat.reshape(3, 3)[:, 2], inwards, atol=1e-12)
+        assert data.geom(name).xpos @ inwards == pytest.approx(offset)
 
 
 @both_members
@@ -119,12 +123,12 @@ def test_the_ant_is_gymnasiums_with_the_contacts_of_rllab(member):
     np.testing.assert_array_equal(model.actuator_ctrlrange, [[-1, 1]] * 8)
     np.testing.assert_allclose(model.geom_solimp[:, :3], [[0.8, 0.8, 0.01]] * model.ngeom)
     # The ground is as the floor was; the Ant does not touch itself.
-    ground = model.geom_bodyid == 0
-    assert ground.sum() == 8
+    solid = (model.geom_bodyid == 0) & (model.geom_contype > 0)
+    assert solid.sum() == 8
     for field in ("geom_friction", "geom_condim", "geom_contype", "geom_conaffinity", "geom_solref"):
         floor = getattr(original, field)[original.geom("floor").id]
-        np.testing.assert_array_equal(getattr(model, field)[ground], np.broadcast_to(floor, (8, *np.shape(floor))))
-    assert not model.geom_conaffinity[~ground].any()
+        np.testing.assert_array_equal(getattr(model, field)[solid], np.broadcast_to(floor, (8, *np.shape(floor))))
+    assert not model.geom_conaffinity[~solid].any()
 
 
 @both_members
@@ -145,7 +149,7 @@ def test_a_dropped_ant_comes_to_rest_on_every_step(member):
                 assert contact.pos[2] == pytest.approx(height + contact.dist / 2, abs=1e-9)
             feet = {f"{which}_ankle_geom" for which in ("left", "right", "third", "fourth")}
             touching = {frozenset(model.geom(geom).name for geom in contact.geom) for contact in data.contact}
-            assert touching == {frozenset([foot, f"block_{i}"]) for foot in feet}
+            assert touching == {frozenset([foot, f"block_{i}" if height else "ground"]) for foot in feet}
             # As high above this step as above any other: lower legs of 0.4·√2, 30° down, of radius 0.08.
             assert data.qpos[2] - height == pytest.approx(
                 0.4 * math.sqrt(2) * math.sin(math.pi / 6) + 0.08 + 0.0093, abs=1e-3

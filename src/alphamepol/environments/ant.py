@@ -42,7 +42,8 @@ except (AttributeError, RuntimeError, ctypes.ArgumentError) as error:
 SIDE = 2.0
 """Of a block."""
 WEST, EAST, SOUTH = -1.0, 7.0, -1.0
-WALL_TOP, WALL_THICKNESS, BOTTOM = 8.0, 2.0, -1.0
+BOTTOM = -1.0
+"""Of the blocks, which so have sides to be seen."""
 START_ABOVE_GROUND = 0.75
 STEPS_PER_ACTION, TIME_STEP = 5, 0.01
 CONTACT = [0.8, 0.8, 0.01, 0.5, 2.0]
@@ -187,10 +188,17 @@ def build_model(member: str, integrator: str = "RK4") -> mujoco.MjModel:
     # A step then depends on the state alone, as a fleet that steps many by turns needs it. It costs no time.
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_WARMSTART
     spec.delete(spec.geom("floor"))
-    for name, corner, opposite in _boxes(STAIRS[member]):
-        # No margin: MuJoCo 4 adds those of two geoms where rllab's took the larger, and the Ant's own is 0.01.
-        box = spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_BOX, conaffinity=1, margin=0)
+    # No margin: MuJoCo 4 adds those of two geoms where rllab's took the larger, and the Ant's own is 0.01.
+    solid = {"conaffinity": 1, "margin": 0}
+    for name, height, corner, opposite in _blocks(STAIRS[member]):
+        box = spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_BOX, **solid)
         box.pos, box.size = (opposite + corner) / 2, (opposite - corner) / 2
+        if height == 0:
+            box.contype = box.conaffinity = 0  # to be seen; the plane below is to be stood on
+    for name, place, inwards in _planes(STAIRS[member]):
+        plane = spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_PLANE, **solid)
+        plane.pos, plane.size = place, (0, 0, 1)
+        plane.alt.type, plane.alt.zaxis = mujoco.mjtOrientation.mjORIENTATION_ZAXIS, inwards
     for geom in spec.geoms:
         geom.solimp = CONTACT
     _paint(spec, STAIRS[member])
@@ -231,25 +239,31 @@ def divergence(member: str) -> str:
     )
 
 
-def _boxes(stairs: Stairs) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """Name and opposite corners of all boxes: equal blocks beside each other are one, so that they have no seam."""
-    blocks = [
-        (f"block_{i}", (WEST + i * SIDE, SOUTH, BOTTOM), (WEST + (i + 1) * SIDE, stairs.north, height))
-        for i, height in enumerate(stairs.heights)
+def _blocks(stairs: Stairs) -> list[tuple[str, float, np.ndarray, np.ndarray]]:
+    """Name, height and opposite corners: equal blocks beside each other are one, so that they have no seam."""
+    corners = [((WEST + i * SIDE, SOUTH, BOTTOM), (WEST + (i + 1) * SIDE, stairs.north)) for i in range(4)]
+    return [
+        (f"block_{i}", height, np.array(corner), np.array([*opposite, height]))
+        for i, (height, (corner, opposite)) in enumerate(zip(stairs.heights, corners, strict=True))
     ]
-    west, east, south, north = WEST, EAST, SOUTH, stairs.north
-    beyond = WALL_THICKNESS
-    walls = [
-        ("wall_west", (west - beyond, south - beyond, BOTTOM), (west, north + beyond, WALL_TOP)),
-        ("wall_east", (east, south - beyond, BOTTOM), (east + beyond, north + beyond, WALL_TOP)),
-        ("wall_south", (west, south - beyond, BOTTOM), (east, south, WALL_TOP)),
-        ("wall_north", (west, north, BOTTOM), (east, north + beyond, WALL_TOP)),
+
+
+def _planes(stairs: Stairs) -> list[tuple[str, tuple[float, ...], tuple[float, ...]]]:
+    """Name, a point and the inward direction of the walls and of the ground that the stairs stand on.
+
+    No Ant comes above walls 8 high, so that planes are as good, and boxes take 1.2 (Up) to 1.4 (Down) times as long.
+    """
+    return [
+        ("wall_west", (WEST, 0, 0), (1, 0, 0)),
+        ("wall_east", (EAST, 0, 0), (-1, 0, 0)),
+        ("wall_south", (0, SOUTH, 0), (0, 1, 0)),
+        ("wall_north", (0, stairs.north, 0), (0, -1, 0)),
+        ("ground", (0, 0, 0), (0, 0, 1)),
     ]
-    return [(name, np.array(corner), np.array(opposite)) for name, corner, opposite in blocks + walls]
 
 
 def _paint(spec: mujoco.MjSpec, stairs: Stairs) -> None:
-    """Colours, light and sky: blocks the darker the higher, walls in a group that pictures leave out."""
+    """Colours, light and sky: blocks the darker the higher, planes in a group that pictures leave out."""
     for asset in [*spec.materials, *spec.textures]:
         spec.delete(asset)
     sky = spec.add_texture(type=mujoco.mjtTexture.mjTEXTURE_SKYBOX, builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT)
@@ -259,8 +273,8 @@ def _paint(spec: mujoco.MjSpec, stairs: Stairs) -> None:
         geom.rgba = [0.85, 0.42, 0.13, 1.0]
     for i, height in enumerate(stairs.heights):
         spec.geom(f"block_{i}").rgba = [*(np.array([0.80, 0.85, 0.90]) - 0.35 * height / 1.27), 1.0]
-    for side in ("west", "east", "south", "north"):
-        spec.geom(f"wall_{side}").group = 3
+    for name, *_ in _planes(stairs):
+        spec.geom(name).group = 3
     spec.visual.global_.offwidth, spec.visual.global_.offheight = PICTURE
     spec.visual.headlight.ambient, spec.visual.headlight.diffuse = [0.35] * 3, [0.25] * 3
     spec.visual.headlight.specular = [0.0] * 3
