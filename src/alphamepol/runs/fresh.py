@@ -40,7 +40,8 @@ def fresh_policies(
     if not look or (policies.memory is None and policies.scaling is None):
         return policies
     sampling_keys = jax.vmap(lambda key: jax.random.fold_in(key, FIRST_LOOK))(keys)
-    first = collect(policies, environment_class, members, batch=batch, horizon=horizon, keys=sampling_keys)
+    lookers = policies if policies.scaling is None else _blind(policies)
+    first = collect(lookers, environment_class, members, batch=batch, horizon=horizon, keys=sampling_keys)
     return measure(policies, first)
 
 
@@ -51,7 +52,7 @@ def particle_deviation(environment_class: AnyClass, config: PretrainConfig) -> F
     """
     keys = jax.random.key(0)[None]
     policies, members = _unmeasured(keys, environment_class, config), jnp.arange(len(environment_class))[None]
-    first = collect(policies, environment_class, members, batch=config.batch, horizon=config.horizon, keys=keys)
+    first = collect(_blind(policies), environment_class, members, batch=config.batch, horizon=config.horizon, keys=keys)
     return deviation_of(first.particles, first.valid)
 
 
@@ -74,6 +75,12 @@ def measure(policies: Policy, trajectories: Trajectories) -> Policy:
         return eqx.tree_at(lambda policy: (policy.memory, policy.scaling), policy, parts, is_leaf=is_none)
 
     return jax.vmap(one)(policies, trajectories)
+
+
+def _blind(policies: Policy) -> Policy:
+    """Policies that act at random whatever they see, because they cannot see yet: its scale is not known."""
+    first = policies.layers[0].weight
+    return eqx.tree_at(lambda policies: policies.layers[0].weight, policies, jnp.zeros_like(first))
 
 
 def _unmeasured(
