@@ -221,7 +221,7 @@ def _parse(arguments: list[str]) -> Any:
         (word for word in words[1:] if word in CLASSES_WITH_SETTINGS or ".py:" in word), "gridworld-slope"
     )
     presets: tuple[Preset, ...] = get_args(Preset)
-    guess = next((known for known in presets if known in words), usual_preset(class_name))
+    guess = next((known for known in presets if words.count(known)), usual_preset(class_name))
     if guess in ("paper", "authors") and class_name not in CLASSES_WITH_SETTINGS:
         guess = "own"  # the second parse refuses it
     config = preset(guess, class_name)

@@ -55,6 +55,8 @@ class Evaluation:
     trajectory_entropies: Float[np.ndarray, "seeds members trajectories"]
     visits: VisitMap | None
     """Where the agent went, with leading axes (seeds, members); None unless particles are in the plane."""
+    trails: Float[np.ndarray, "members trajectories time 2"] | None
+    """The first seed's first mini-batch in each member, NaN after an end; None unless particles are in the plane."""
     units: tuple[float, ...] | None = None
     """What particles were counted in, if they were scaled."""
 
@@ -141,9 +143,8 @@ def evaluate(
             _evaluate_member(stacked, environment_class, number, config, list(policies), units, keys)
             for number in track(range(len(environment_class)))
         ]
-    entropies, trajectory_entropies, particles, valid = (
-        np.stack(parts, axis=1) for parts in zip(*samples, strict=True)
-    )
+    *parts, trails = zip(*samples, strict=True)
+    entropies, trajectory_entropies, particles, valid = (np.stack(part, axis=1) for part in parts)
     return Evaluation(
         class_name=environment_class.name,
         members=environment_class.names,
@@ -154,6 +155,7 @@ def evaluate(
         entropies=entropies,
         trajectory_entropies=trajectory_entropies,
         visits=visit_map(particles, valid, environment_class[0]),
+        trails=np.stack(trails) if particles.shape[-1] == 2 else None,
         units=None if units is None else tuple(units.tolist()),
     )
 
@@ -170,8 +172,8 @@ def _evaluate_member(
     seeds: list[int],
     units: Float[Array, " features"] | None,
     keys: Key[Array, " seeds"],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Entropies of mini-batches and of trajectories; all particles of each seed, and whether each is valid."""
+) -> tuple[np.ndarray, ...]:
+    """Entropies of mini-batches and of trajectories; all particles of each seed, whether each is valid; some trails."""
     members = jnp.full((len(seeds), config.evaluation_batches), number)
     member_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, number)
     trajectories = collect(
@@ -188,6 +190,7 @@ def _evaluate_member(
         _trajectory_entropies(noisy, config.neighbours),
         np.asarray(trajectories.particles.reshape(len(seeds), -1, trajectories.particles.shape[-1])),
         np.asarray(trajectories.valid.reshape(len(seeds), -1)),
+        np.where(trajectories.valid[0, 0, :, :, None], trajectories.particles[0, 0], np.nan),
     )
 
 

@@ -64,6 +64,7 @@ def evaluate_runs(
         evaluations[label] = evaluate(source.policies, environment_class, config, like=first, track=shown)
     figures.entropy_histogram(evaluations, folder / "figures")
     figures.heat_maps(evaluations, environment_class, folder / "figures")
+    figures.trails(evaluations, environment_class, folder / "figures")
     summaries = [
         _summarise(source, config, evaluation) for source, evaluation in zip(sources, evaluations.values(), strict=True)
     ]

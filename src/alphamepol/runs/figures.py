@@ -114,26 +114,65 @@ def heat_maps(
     if not maps:
         return
     members = environment_class.names
-    columns = min(5, len(members))
-    bands = math.ceil(len(members) / columns)
     norm = LogNorm(1e-5, max(float(visits.shares.max()) for visits in maps.values()))
     with matplotlib.rc_context(STYLE):
-        rows = bands * len(maps)
-        figure = Figure(figsize=(max(4.8, 2.3 * columns + 0.6), 2.6 * rows + 0.1), layout="constrained")
-        all_axes = figure.subplots(rows, columns, squeeze=False)
-        for axes in all_axes.flat:
-            axes.set_axis_off()
-        for i, member in enumerate(members):
-            for j, (method, visits) in enumerate(maps.items()):
-                axes = all_axes[i // columns * len(maps) + j, i % columns]
-                axes.set_axis_on()
-                _draw_heat_map(axes, visits.shares[i], visits.extent, environment_class[i], norm)
-                axes.set_title(f"{member}\nentropy {evaluations[method].member_means[:, i].mean():.2f}")
-                if len(maps) > 1 and i % columns == 0:
-                    axes.set_ylabel(method)
-        figure.colorbar(ScalarMappable(norm, "viridis"), ax=all_axes, label="share of time", shrink=0.8, aspect=30)
+        figure, all_axes = _member_grid(evaluations, list(maps), environment_class)
+        for (method, i), axes in all_axes.items():
+            _draw_heat_map(axes, maps[method].shares[i], maps[method].extent, environment_class[i], norm)
+        colours = ScalarMappable(norm, "viridis")
+        figure.colorbar(colours, ax=list(all_axes.values()), label="share of time", shrink=0.8, aspect=30)
         _save(figure, folder / f"{name}.png")
     _write_csv(folder / f"{name}.csv", ("method", "member", "x", "y", "share"), _visit_rows(maps, members))
+
+
+def trails(evaluations: Mapping[str, Evaluation], environment_class: AnyClass, folder: Path) -> None:
+    """The ways of a few trajectories in each member, one colour each, from a dot on; arranged as the heat-maps are."""
+    shown = {method: one for method, one in evaluations.items() if one.trails is not None and one.visits is not None}
+    if not shown:
+        return
+    rows: list[tuple[Any, ...]] = []
+    with matplotlib.rc_context(STYLE):
+        figure, all_axes = _member_grid(evaluations, list(shown), environment_class)
+        for (method, i), axes in all_axes.items():
+            evaluation, member = shown[method], environment_class.names[i]
+            assert evaluation.trails is not None
+            assert evaluation.visits is not None
+            _draw_walls(axes, environment_class[i])
+            for number, (trail, colour) in enumerate(zip(evaluation.trails[i], _cycle(COLOURS), strict=False)):
+                axes.plot(*trail.T, color=colour, linewidth=0.7, alpha=0.8)
+                axes.plot(*trail[0], "o", color=colour, markersize=3)
+                steps = zip(range(len(trail)), trail[:, 0], trail[:, 1], strict=True)
+                rows += [(method, member, number, *step) for step in steps if np.isfinite(step[1])]
+            _frame(axes, evaluation.visits.extent, environment_class[i])
+        _save(figure, folder / "trails.png")
+    _write_csv(folder / "trails.csv", ("method", "member", "trajectory", "step", "x", "y"), rows)
+
+
+def _member_grid(
+    evaluations: Mapping[str, Evaluation], methods: Sequence[str], environment_class: AnyClass
+) -> tuple[Figure, dict[tuple[str, int], Axes]]:
+    """Axes for every method and member: five members side by side, one row per method, then the next five."""
+    members = environment_class.names
+    columns = min(5, len(members))
+    rows = math.ceil(len(members) / columns) * len(methods)
+    extents = [one.visits.extent for one in evaluations.values() if one.visits is not None]
+    west, east, south, north = extents[0]
+    # Maps that are wider than high need less room above each other.
+    height = 2.0 * (min(1.0, (north - south) / (east - west)) if _is_a_map(environment_class[0]) else 1.0) + 0.6
+    figure = Figure(figsize=(max(4.8, 2.3 * columns + 0.6), height * rows + 0.1), layout="constrained")
+    all_axes = figure.subplots(rows, columns, squeeze=False)
+    for axes in all_axes.flat:
+        axes.set_axis_off()
+    found = {}
+    for i, member in enumerate(members):
+        for j, method in enumerate(methods):
+            axes = all_axes[i // columns * len(methods) + j, i % columns]
+            axes.set_axis_on()
+            axes.set_title(f"{member}\nentropy {evaluations[method].member_means[:, i].mean():.2f}")
+            if len(methods) > 1 and i % columns == 0:
+                axes.set_ylabel(method)
+            found[method, i] = axes
+    return figure, found
 
 
 def returns(
@@ -229,9 +268,20 @@ def _draw_heat_map(
 ) -> None:
     """One member's map: share of time per cell, walls in grey, never-visited ground in white."""
     seen = np.ma.masked_equal(shares, 0)
-    axes.imshow(seen, norm=norm, origin="lower", extent=extent, cmap="viridis", interpolation="nearest", aspect="equal")
+    axes.imshow(seen, norm=norm, origin="lower", extent=extent, cmap="viridis", interpolation="nearest")
     _draw_walls(axes, member)
+    _frame(axes, extent, member)
+
+
+def _is_a_map(member: Member) -> bool:
+    """Whether both directions have the same unit, as far as one can know."""
+    return not isinstance(member, HostMember) or member.extent is not None
+
+
+def _frame(axes: Axes, extent: tuple[float, float, float, float], member: Member) -> None:
+    """The ends of a map."""
     axes.set(xlim=extent[:2], ylim=extent[2:], xticks=[], yticks=[])
+    axes.set_aspect("equal" if _is_a_map(member) else "auto")
     for spine in axes.spines.values():
         spine.set(visible=True, color=WALL_COLOUR)
 

@@ -1,0 +1,34 @@
+"""A class of one's own: pendulums of three masses, of which the agent is not told the mass.
+
+    alphamepol pretrain examples/pendulums.py:pendulums
+"""
+
+from functools import partial
+
+import gymnasium
+import numpy as np
+
+import alphamepol as am
+
+
+def pendulum(mass: float) -> gymnasium.Env:
+    """Gymnasium's pendulum with another mass."""
+    env = gymnasium.make("Pendulum-v1")
+    env.unwrapped.m = mass
+    return env
+
+
+def angle_and_speed(observation: np.ndarray) -> tuple[float, float]:
+    """What is to be explored: the angle from hanging down, and the angular speed."""
+    cosine, sine, speed = observation
+    return np.arctan2(-sine, -cosine), speed
+
+
+def pendulums() -> am.HostClass:
+    """Light and usual ones are common, heavy ones, which the motor can hardly lift, are rare."""
+    members = {
+        "light": partial(pendulum, 0.5),
+        "usual": partial(pendulum, 1.0),
+        "heavy": partial(pendulum, 2.0),
+    }
+    return am.gymnasium_class(members, probabilities=[0.4, 0.4, 0.2], entropy_on=angle_and_speed)
