@@ -220,11 +220,10 @@ def _parse(arguments: list[str]) -> Any:
     class_name = next(
         (word for word in words[1:] if word in CLASSES_WITH_SETTINGS or ".py:" in word), "gridworld-slope"
     )
-    presets: tuple[Preset, ...] = get_args(Preset)
-    guess = next((known for known in presets if words.count(known)), usual_preset(class_name))
-    if guess in ("paper", "authors") and class_name not in CLASSES_WITH_SETTINGS:
-        guess = "own"  # the second parse refuses it
-    config = preset(guess, class_name)
+    asked: list[Preset] = [known for known in get_args(Preset) if known in words]
+    usual = usual_preset(class_name)
+    # What the paper does not have, the second parse refuses.
+    config = preset(usual if usual == "own" and asked != ["quick"] else (asked or [usual])[0], class_name)
     parsed = _parse_with_defaults(arguments, config, finetuning_preset(class_name))
     if isinstance(parsed, Pretrain):
         class_name = parsed.environment_class

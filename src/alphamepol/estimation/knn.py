@@ -56,7 +56,7 @@ def nearest_neighbours(
     """The k nearest other particles of each particle, in each set, by Euclidean distance.
 
     A particle is never its own neighbour. The answer does not depend on `method`, except for which of several
-    equally distant particles are counted.
+    particles are counted that are equally distant to rounding; the matrix marks the first of those exactly so.
     """
     points = points if isinstance(points, Array) else np.asarray(points)
     if not jnp.issubdtype(points.dtype, jnp.floating):

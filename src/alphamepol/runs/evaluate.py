@@ -55,7 +55,7 @@ class Evaluation:
     trajectory_entropies: Float[np.ndarray, "seeds members trajectories"]
     visits: VisitMap | None
     """Where the agent went, with leading axes (seeds, members); None unless particles are in the plane."""
-    trails: Float[np.ndarray, "members trajectories time 2"] | None
+    trails: Float[np.ndarray, "members batch time 2"] | None
     """The first seed's first mini-batch in each member, NaN after an end; None unless particles are in the plane."""
     units: tuple[float, ...] | None = None
     """What particles were counted in, if they were scaled."""

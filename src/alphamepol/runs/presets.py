@@ -37,8 +37,6 @@ _QUICK: dict[str, Any] = {
 _OWN: dict[str, Any] = {
     "epochs": 100,
     "horizon": 200,
-    "trajectories": 100,
-    "learning_rate": 1e-4,
     "initial_log_std": -0.5,
     "normalise": True,
     "seeds": 1,
