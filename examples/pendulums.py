@@ -24,7 +24,7 @@ def angle_and_speed(observation: np.ndarray) -> tuple[float, float]:
     return np.arctan2(-sine, -cosine), speed
 
 
-def pendulums() -> am.HostClass:
+def pendulums():
     """Light and usual ones are common, heavy ones, which the motor can hardly lift, are rare."""
     members = {
         "light": partial(pendulum, 0.5),

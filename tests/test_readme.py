@@ -1,5 +1,6 @@
 """The Python examples of the README and of the docs run as they stand."""
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -19,7 +20,7 @@ PAGES = {"environments": 2, "finetuning": 4, "memory": 2}
 
 
 def test_there_are_examples_to_run() -> None:
-    assert len(README) == 2
+    assert len(README) == 3
     for page, number in PAGES.items():
         assert len(examples_of(f"docs/{page}.md")) == number
 
@@ -28,11 +29,13 @@ def test_there_are_examples_to_run() -> None:
 def test_example_of_the_readme(number: int, tiny, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     # The same example with settings that take seconds.
-    monkeypatch.setattr("alphamepol.runs.presets.preset", lambda *_: tiny)
+    start = tiny if "calm" in README[number] else dataclasses.replace(tiny, initial_mean="none", normalise=True)
+    monkeypatch.setattr("alphamepol.runs.presets.preset", lambda *_: start)
     exec(compile(README[number], "README.md", "exec"), {})
-    if "pretrain" in README[number]:
+    if "calm" in README[number]:
         assert "'calm'" in capsys.readouterr().out
-        assert (tmp_path / "runs/rooms/summary.json").exists()
+    for name in re.findall(r'folder="(.*)"', README[number]):
+        assert (tmp_path / name / "summary.json").exists()
 
 
 @pytest.mark.parametrize(("page", "number"), [(page, i) for page, count in PAGES.items() for i in range(count)])
