@@ -1,6 +1,6 @@
 """A class of one's own: pendulums of three masses, of which the agent is not told the mass.
 
-    alphamepol pretrain examples/pendulums.py:pendulums
+alphamepol pretrain examples/pendulums.py:pendulums
 """
 
 from functools import partial

@@ -1,5 +1,6 @@
 """What can be made a class of Gymnasium environments, and what is refused with which sentence."""
 
+import threading
 from functools import partial
 
 import gymnasium
@@ -82,6 +83,9 @@ class Stuck(Walk):
         raise ValueError("no")
 
 
+LOCK = threading.Lock()
+
+
 def unmakeable():
     raise OSError("no licence")
 
@@ -102,6 +106,11 @@ def unmakeable():
         ({"a": Walk}, {"probabilities": [0.5]}, "probabilities: 0.5 sum to 0.5"),
         ({"a": Walk}, {"entropy_on": []}, "entropy_on: it selects nothing"),
         ({"a": Walk}, {"entropy_on": [7]}, r"members: 'a' cannot be stepped \(IndexError"),
+        (
+            {"a": lambda: (LOCK, Walk())[1]},
+            {},
+            r"members: they cannot be sent to worker processes \(TypeError: cannot pickle",
+        ),
         ({"a": Walk}, {"workers": 0}, "workers: 0 was given; it must be at least 1"),
         ({"a": Walk}, {"copies": -1}, "copies: -1 was given; it must be at least 1"),
     ],

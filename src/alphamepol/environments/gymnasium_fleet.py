@@ -1,7 +1,9 @@
 """The fleet of a Gymnasium class: a few worker processes, each with environments of every member."""
 
 import multiprocessing
+import signal
 import sys
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +17,7 @@ from jaxtyping import Int, Shaped, UInt32
 
 from alphamepol.environments.host import Board, HostMember
 from alphamepol.environments.worker import NOTHING, Recipe, SharedBoard, work
-from alphamepol.errors import RunError
+from alphamepol.errors import InputError, RunError
 
 STATIONS = 32
 """Rows that the policy is fed at once, used or not. Trajectory i is at station i mod 32, however many run together, so
@@ -36,7 +38,13 @@ class GymnasiumFleet:
     def __init__(self, recipe: Recipe, member: HostMember, workers: int, copies: int):
         self._names = list(recipe.makers)
         # By value: what is defined in a script or a notebook cannot be imported by a worker.
-        self._recipe = cloudpickle.dumps(recipe)
+        try:
+            self._recipe = cloudpickle.dumps(recipe)
+        except Exception as error:
+            raise InputError(
+                f"members: they cannot be sent to worker processes ({type(error).__name__}: {error}); what is given "
+                "must make its environment itself, and hold nothing like open files or environments"
+            ) from error
         self._workers = min(workers, STATIONS)
         self._together = self._workers * max(1, min(copies, STATIONS // self._workers))
         self._shared = _share(member, self._workers)
@@ -121,6 +129,8 @@ class GymnasiumFleet:
     def _death(self, number: int) -> RunError:
         process, _ = self._crew[number]
         process.join(5)
+        if process.exitcode == -signal.SIGTERM:
+            time.sleep(1)  # a cluster that ends a job tells all its processes, this one too: then that is the reason
         return RunError(
             f"environment {self._stepped(number)}: the worker process that ran it died (exit code {process.exitcode}); "
             "look at the environment or at the machine's memory, then continue with --resume"

@@ -90,7 +90,7 @@ def gridworld_counterexample() -> EnvironmentClass[Gridworld]:
 
 
 def ant_stairs() -> HostClass:
-    """A MuJoCo Ant on stairs that it walks down (Down) or has to climb (Up); needs alphamepol[ant]"""
+    """A MuJoCo Ant on stairs that it walks down (Down) or has to climb (Up); needs MuJoCo"""
     from alphamepol.environments.ant_fleet import ant_stairs
 
     return ant_stairs()

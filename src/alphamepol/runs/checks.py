@@ -15,6 +15,7 @@ from alphamepol.learning.alphamepol import EpochReport, Learner
 from alphamepol.policies import Policy, PolicyShape
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.sampling.trajectories import Trajectories
+from alphamepol.tasks import feature_size
 
 
 def check_start(environment_class: AnyClass, config: PretrainConfig) -> None:
@@ -62,11 +63,19 @@ def check_policy_fits(policy: Policy, environment_class: AnyClass, what: str = "
             f"{what}: it maps {sizes[0]} observation numbers to {sizes[1]} action numbers, but "
             f"class {environment_class.name} needs {needed.observation_size} and {needed.action_size}"
         )
-    if policy.memory is not None and policy.memory.actions != needed.actions:
-        raise InputError(
-            f"{what}: it remembers actions within {policy.memory.actions.describe()}, but those of class "
-            f"{environment_class.name} are within {needed.actions.describe()}"
-        )
+    for does, part in (("remembers", policy.memory), ("scales", policy.scaling)):
+        if part is not None and part.actions != needed.actions:
+            raise InputError(
+                f"{what}: it {does} actions within {part.actions.describe()}, but those of class "
+                f"{environment_class.name} are within {needed.actions.describe()}"
+            )
+    if policy.scaling is not None:
+        scaled, features = policy.scaling.particle_deviation.shape[-1], feature_size(environment_class[0])
+        if scaled != features:
+            raise InputError(
+                f"{what}: it scales particles of {scaled} numbers, but those of class {environment_class.name} have "
+                f"{features}"
+            )
 
 
 def check_particles(trajectories: Trajectories, names: Sequence[str], seeds: Sequence[int], k: int, when: str) -> None:
