@@ -11,6 +11,7 @@ from toys import Corridor, Walk
 
 from alphamepol.environments.gymnasium_class import gymnasium_class
 from alphamepol.environments.host import HostClass
+from alphamepol.environments.registry import make
 from alphamepol.errors import RunError
 from alphamepol.policies import Policy, PolicySettings, PolicyShape, fresh_policy, stack_policies
 from alphamepol.sampling.sampler import collect, collect_episodes
@@ -191,3 +192,13 @@ def test_an_episode_that_a_time_limit_cuts_with_the_last_step_would_go_on():
     # It would have gone on from where it was, not from a start.
     gone = np.asarray(episodes.last_perceived)[0] - np.asarray(episodes.perceived)[0, :, -1]
     assert np.abs(gone).max() < 1.0
+
+
+def test_ants_are_sampled_alike():
+    trajectories = sample(make("ant-stairs"), [[0, 1]], batch=3, horizon=4)
+    perceived, particles = np.asarray(trajectories.perceived), np.asarray(trajectories.particles)
+    np.testing.assert_array_equal(perceived[..., 1:, :2], particles[..., :-1, :])
+    assert (perceived[..., :2] != particles).any(axis=-1).all()
+    heights = perceived[0, :, :, 0, 2]
+    np.testing.assert_allclose(heights, np.broadcast_to([[1.27 + 0.75], [0.75]], (2, 3)), atol=0.1)
+    assert trajectories.valid.all()

@@ -116,9 +116,9 @@ def _act_together(
     fleet.reset(board, at, members[wave], np.asarray(_start_seeds(keys))[at])
     horizon = steps.valid.shape[1]
     for t in range(horizon):
-        perceived, actions, recollections, seeds = _choose(
-            policy, board.observations, recollections, fresh, keys, np.int32(t)
-        )
+        # A copy: JAX may hand on what it is given as it is, and the board changes with the step.
+        shown = board.observations.copy()
+        perceived, actions, recollections, seeds = _choose(policy, shown, recollections, fresh, keys, np.int32(t))
         perceived, actions = np.asarray(perceived), np.asarray(actions)
         before = None if task is None else _state(board)
         fleet.step(board, at, actions)
