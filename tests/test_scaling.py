@@ -38,13 +38,17 @@ def test_mean_and_deviation_are_of_all_valid_steps_so_far():
 
 
 def test_what_never_moves_keeps_its_unit():
-    scaling = Scaling(2, 1, ACTIONS).measure(jnp.tile(jnp.array([3e5, 0.0]), (2, 50, 1)), jnp.ones((2, 50), bool))
-    np.testing.assert_allclose(scaling.mean, [3e5, 0.0])
-    np.testing.assert_array_equal(scaling.deviation, 1.0)
-    particles = np.stack([np.full(20, 7.0), np.linspace(0, 1, 20)], axis=-1).astype(np.float32)
+    scaling = Scaling(2, 1, ACTIONS)
+    for _ in range(3):
+        observations = jnp.tile(scaling.observation(np.array([3e5, 0.0])), (2, 50, 1))
+        scaling = scaling.measure(observations, jnp.ones((2, 50), bool))
+        np.testing.assert_allclose(scaling.mean, [3e5, 0.0])
+        np.testing.assert_array_equal(scaling.deviation, 1.0)
+    steps = np.linspace(0, 1, 20)
+    particles = np.stack([np.full(20, 7.0), steps, 1e8 * steps], axis=-1).astype(np.float32)
     valid = np.arange(20) < 10
     found = deviation_of(jnp.asarray(particles), jnp.asarray(valid))
-    np.testing.assert_allclose(found, [1.0, particles[:10, 1].std()], rtol=1e-5)
+    np.testing.assert_allclose(found, [1.0, steps[:10].std(), 1e8 * steps[:10].std()], rtol=1e-5)
 
 
 def scaled_policy(kind: str, memory: str) -> Policy:
@@ -52,8 +56,8 @@ def scaled_policy(kind: str, memory: str) -> Policy:
     shape = PolicyShape(kind, 3, actions.size, actions)
     settings = PolicySettings((6,), -0.7, memory, 5, scaled_features=2)
     policy = fresh_policy(shape, settings, key=jax.random.key(1))
-    measured = jnp.array([5.0, -400.0, 0.1]), jnp.array([1.0, 90.0, 0.02])
-    where = lambda policy: (policy.scaling.mean, policy.scaling.deviation)  # noqa: E731
+    measured = jnp.array([5.0, -400.0, 0.1]), jnp.array([1.0, 90.0, 0.02]) ** 2
+    where = lambda policy: (policy.scaling.mean, policy.scaling.variance)  # noqa: E731
     return eqx.tree_at(where, policy, measured)
 
 
@@ -90,14 +94,14 @@ def test_scales_are_saved_with_the_policy_and_a_forged_one_is_refused(tmp_path):
     save_policy(policy, tmp_path / "policy.safetensors")
     again = load_policy(tmp_path / "policy.safetensors")
     assert eqx.tree_equal(policy, again)
-    forged = eqx.tree_at(lambda policy: policy.scaling.deviation, policy, jnp.array([1.0, 0.0, 1.0]))
+    forged = eqx.tree_at(lambda policy: policy.scaling.particle_deviation, policy, jnp.array([1.0, 0.0]))
     save_policy(forged, tmp_path / "forged.safetensors")
     with pytest.raises(InputError, match="divides by must be finite and above 0"):
         load_policy(tmp_path / "forged.safetensors")
 
 
 def test_learning_does_not_depend_on_units(tiny):
-    config = dataclasses.replace(tiny, normalise=True, initial_mean="none", initial_log_std=-0.5, memory="last")
+    config = dataclasses.replace(tiny, normalise=True, initial_mean="none", initial_log_std=-0.5)
     found = []
     for unit in (1.0, 1024.0):
         makers = {"calm": partial(Walk, unit=unit), "windy": partial(Walk, (0.2, 0.0), unit=unit)}

@@ -423,6 +423,8 @@ def check_scales(policy: Policy) -> None:
     """Raise ValueError if a policy divides by what is no size."""
     scales = [] if policy.memory is None else [policy.memory.change_scale, policy.memory.action_scale]
     if policy.scaling is not None:
+        if not (np.all(np.isfinite(policy.scaling.mean)) and np.all(np.asarray(policy.scaling.variance) >= 0)):
+            raise ValueError("the mean and variance of its scaling must be finite, the latter not below 0")
         scales += [policy.scaling.deviation, policy.scaling.particle_deviation]
     for scale in scales:
         if not (np.all(np.isfinite(scale)) and np.all(np.asarray(scale) > 0)):

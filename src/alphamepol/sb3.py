@@ -39,6 +39,8 @@ def to_sb3_zip(policy: Policy, observation_space: gymnasium.Space, action_space:
                 "pre-train with --memory last"
             )
         observation_space = memory_space(observation_space, policy.memory)
+    if isinstance(action_space, gymnasium.spaces.Box) and not action_space.is_bounded():
+        raise InputError(f"to: Stable-Baselines3 needs bounded actions, these are {action_space}")
     torch, PPO = _import_sb3()
     architecture = policy.architecture
     with torch.random.fork_rng():

@@ -14,7 +14,7 @@ class Scaling(eqx.Module):
     """
 
     mean: Float[Array, " observation"]
-    deviation: Float[Array, " observation"]
+    variance: Float[Array, " observation"]
     measured_steps: Float[Array, ""]
     """How many steps the two are of."""
     particle_deviation: Float[Array, " features"]
@@ -23,10 +23,16 @@ class Scaling(eqx.Module):
 
     def __init__(self, observation_size: int, feature_size: int, actions: ActionRange):
         """Nothing is measured yet."""
-        self.mean, self.deviation = jnp.zeros(observation_size), jnp.ones(observation_size)
+        self.mean, self.variance = jnp.zeros(observation_size), jnp.zeros(observation_size)
         self.measured_steps = jnp.zeros(())
         self.particle_deviation = jnp.ones(feature_size)
         self.actions = actions
+
+    @property
+    def deviation(self) -> Float[Array, " observation"]:
+        """What observations are divided by; 1 for what has never moved."""
+        moves = self.variance > (1e-5 * self.mean) ** 2
+        return jnp.where(moves, jnp.sqrt(jnp.where(moves, self.variance, 1.0)), 1.0)
 
     def observation(self, observation: Shaped[Array | np.ndarray, " observation"]) -> Float[Array, " observation"]:
         """The observation in units of its deviation."""
@@ -42,19 +48,18 @@ class Scaling(eqx.Module):
         variance = jnp.mean((scaled - mean) ** 2, axis=axes, where=valid[..., None])
         steps = self.measured_steps + count
         share = count / jnp.maximum(steps, 1.0)
-        # In the units so far, in which all before has mean 0 and variance 1.
-        variance = (1 - share) * (1.0 + share * mean**2) + share * variance
-        # What never moves has no deviation, and keeps the one it has.
-        moves = variance > (1e-5 * (self.mean / self.deviation + mean)) ** 2
-        deviation = jnp.where(moves, jnp.sqrt(jnp.where(moves, variance, 1.0)), 1.0)
+        change = self.deviation * mean  # from the mean so far to that of these steps
+        inside = (1 - share) * self.variance + share * self.deviation**2 * variance
         return eqx.tree_at(
-            lambda scaling: (scaling.mean, scaling.deviation, scaling.measured_steps),
+            lambda scaling: (scaling.mean, scaling.variance, scaling.measured_steps),
             self,
-            (self.mean + share * mean * self.deviation, self.deviation * deviation, steps),
+            (self.mean + share * change, inside + share * (1 - share) * change**2, steps),
         )
 
 
 def deviation_of(particles: Float[Array, "*sets features"], valid: Bool[Array, "*sets"]) -> Float[Array, " features"]:
     """The deviation of each feature over all valid particles; 1 where a feature never changes."""
-    deviation = jnp.std(particles, axis=tuple(range(valid.ndim)), where=valid[..., None])
-    return jnp.where(deviation > 1e-6 * jnp.max(jnp.abs(particles)), deviation, 1.0)
+    axes, counted = tuple(range(valid.ndim)), valid[..., None]
+    deviation = jnp.std(particles, axis=axes, where=counted)
+    largest = jnp.max(jnp.abs(particles), axis=axes, where=counted, initial=0.0)
+    return jnp.where(deviation > 1e-6 * largest, deviation, 1.0)

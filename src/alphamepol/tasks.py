@@ -138,7 +138,7 @@ class HasFreeSpace(Protocol):
 def random_goals(member: Member, count: int, *, key: PRNGKeyArray, radius: float = GOAL_RADIUS) -> list[Goal]:
     """Goals uniform over the member's free space; the same key gives the same goals."""
     if not isinstance(member, HasFreeSpace):
-        raise InputError(f"task: {type(member).__name__} has no goals to draw from; give goals or tasks of your own")
+        raise InputError("task: this member has no tasks of its own, and no goals can be drawn in it; give --goals")
     places = jax.vmap(lambda key: member.draw_place(key=key))(jax.random.split(key, count))
     return [Goal(place, radius) for place in places]
 

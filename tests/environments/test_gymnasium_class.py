@@ -2,14 +2,15 @@
 
 import threading
 from functools import partial
+from operator import itemgetter
 
 import gymnasium
 import numpy as np
 import pytest
 from toys import Corridor, Walk
 
-from alphamepol.environments.gymnasium_class import gymnasium_class
-from alphamepol.environments.worker import Recipe
+from alphamepol.environments.gymnasium_class import describe, gymnasium_class
+from alphamepol.environments.worker import Particle
 from alphamepol.errors import InputError
 
 
@@ -24,6 +25,7 @@ def test_a_class_has_the_spaces_names_and_probabilities_that_were_given():
 def test_ids_have_their_time_limit_taken_off_and_what_is_made_elsewhere_keeps_it():
     made = gymnasium_class({"id": "Pendulum-v1", "made": partial(gymnasium.make, "Pendulum-v1")})
     assert (made["id"].time_limit, made["made"].time_limit) == (np.inf, 200)
+    assert gymnasium_class({"wrapped": lambda: gymnasium.wrappers.TimeLimit(Walk(), 50)})[0].time_limit == 50
 
 
 def test_other_spaces_are_flattened():
@@ -41,6 +43,10 @@ def both(observation, info):
     return [observation[0], info["distance"]]
 
 
+def turned(info, observation, scale=1.0):
+    return [info["distance"] * scale, observation[0]]
+
+
 @pytest.mark.parametrize(
     ("entropy_on", "particle"),
     [
@@ -51,11 +57,16 @@ def both(observation, info):
         (lambda observation: observation[0], [3.0]),
         (distance, [5.0]),
         (both, [3.0, 5.0]),
+        (turned, [5.0, 3.0]),
+        (itemgetter(1), [4.0]),
+        (1, [4.0]),
+        (-1, [4.0]),
+        (np.array([True, False]), [3.0]),
     ],
 )
 def test_the_entropy_can_be_on_any_part(entropy_on, particle):
     observation = np.array([3.0, 4.0], np.float32)
-    found = Recipe({}, entropy_on).particle(observation, observation, {"distance": 5.0})
+    found = Particle(entropy_on)(observation, observation, {"distance": 5.0})
     np.testing.assert_allclose(found, particle)
     assert gymnasium_class({"walk": Walk}, entropy_on=entropy_on)[0].feature_size == len(particle)
 
@@ -86,6 +97,13 @@ class Stuck(Walk):
 LOCK = threading.Lock()
 
 
+class Short(Walk):
+    """Shows less than it says."""
+
+    def _observe(self):
+        return super()._observe()[:1]
+
+
 def unmakeable():
     raise OSError("no licence")
 
@@ -93,7 +111,9 @@ def unmakeable():
 @pytest.mark.parametrize(
     ("members", "more", "sentence"),
     [
-        ({}, {}, "members: a class needs at least one member"),
+        ({}, {}, "members: none was given; give a dictionary with at least one"),
+        ([Walk], {}, "members: none was given; give a dictionary with at least one"),
+        ({"a": Short}, {}, r"'a' cannot be stepped \(ValueError: it gave an observation of 1 numbers, its space has 2"),
         ({"a": 3}, {}, "members: 'a' is 3; give a Gymnasium id, or a function"),
         ({"a": "Nonsense-v0"}, {}, r"members: 'a' cannot be made \(NameNotFound"),
         ({"a": unmakeable}, {}, r"members: 'a' cannot be made \(OSError: no licence\)"),
@@ -105,7 +125,8 @@ def unmakeable():
         ({"a": Walk, "b": partial(Walk, unit=2.0)}, {}, "members: 'b' and 'a' differ in action_space: .*a wrapper can"),
         ({"a": Walk}, {"probabilities": [0.5]}, "probabilities: 0.5 sum to 0.5"),
         ({"a": Walk}, {"entropy_on": []}, "entropy_on: it selects nothing"),
-        ({"a": Walk}, {"entropy_on": [7]}, r"members: 'a' cannot be stepped \(IndexError"),
+        ({"a": Walk}, {"entropy_on": [7]}, r"entropy_on: in 'a' entropy_on failed \(IndexError"),
+        ({"a": Walk}, {"entropy_on": lambda info: info["nothing"]}, r"entropy_on: in 'a' entropy_on failed \(KeyError"),
         (
             {"a": lambda: (LOCK, Walk())[1]},
             {},
@@ -128,3 +149,16 @@ def test_classes_that_differ_have_different_fingerprints():
     assert usual == fingerprint({"a": "Pendulum-v1"})
     assert usual != fingerprint({"a": partial(gymnasium.make, "Pendulum-v1", g=5.0)})
     assert usual != fingerprint({"a": "Pendulum-v1"}, entropy_on=[0])
+
+
+def test_descriptions_are_the_same_in_every_process():
+    things = {
+        "partial": partial(both, scale=2.0),
+        "object": Walk(),
+        "list": [1, None, np.arange(2)],
+        "lambda": lambda: 0,
+    }
+    described = describe(things)
+    assert " at 0x" not in described
+    assert "both" in described
+    assert described != describe(things | {"partial": partial(both, scale=3.0)})

@@ -59,6 +59,9 @@ def rooms():
 def nothing():
     return None
 
+def breaks():
+    return {}["x"]
+
 number = 3
 """
 
@@ -85,6 +88,7 @@ def test_a_function_in_a_file_names_the_class_it_returns():
         ("nowhere.py:rooms", r"there is no file nowhere.py"),
         ("my_classes.py:houses", r"has no function houses"),
         ("my_classes.py:number", r"has no function number"),
+        ("my_classes.py:breaks", r"my_classes.py:breaks failed \(KeyError: 'x'; my_classes.py, line 11\)"),
         ("my_classes.py:nothing", r"returned NoneType; it must return a class of environments"),
         ("my_classes:rooms", r"a class of your own is named as FILE.py:FUNCTION"),
         ("broken.py:rooms", r"broken.py cannot be imported \(NameError: name 'oops' is not defined\)"),

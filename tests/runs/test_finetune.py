@@ -236,7 +236,7 @@ def test_discrete_actions_learn_a_direction(tmp_path) -> None:
     assert run.returns[0, -1] > 1.2  # 2.0 is the most: every step to the left
     with pytest.raises(InputError, match="it is gaussian, but class line needs a categorical policy"):
         finetune(GaussianPolicy(1, 3, key=jax.random.key(0)), "line", config, environment_class=line, tasks=pays)
-    with pytest.raises(InputError, match="Line has no goals to draw from"):
+    with pytest.raises(InputError, match="this member has no tasks of its own, and no goals can be drawn"):
         finetune("random", "line", config, environment_class=line)
 
 

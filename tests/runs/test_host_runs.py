@@ -83,13 +83,6 @@ def test_a_run_that_an_environment_breaks_goes_on_to_the_same_bits(folder, monke
     assert np.isfinite(summary["returns"]["whole"]).all()
 
 
-def test_a_class_with_another_content_is_not_resumed(tmp_path, tiny):
-    config = dataclasses.replace(tiny, initial_mean="none", epochs=1)
-    pretrain(gymnasium_class({"a": Walk}, workers=1), config, folder=tmp_path / "run", quiet=True)
-    with pytest.raises(InputError, match="holds a run with another members_sha256"):
-        pretrain(gymnasium_class({"a": Walk}, entropy_on=[0]), config, folder=tmp_path / "run", resume=True)
-
-
 def test_trajectories_too_short_for_k_are_said_to_be(tmp_path, tiny):
     config = dataclasses.replace(tiny, initial_mean="none", neighbours=20)
     brief = gymnasium_class({"long": Walk, "brief": partial(Walk, ends=0.5)}, workers=1)

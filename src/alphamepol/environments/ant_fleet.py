@@ -25,7 +25,7 @@ from alphamepol.environments.ant import (
     spaces,
     start_state,
 )
-from alphamepol.environments.host import Board, HostClass, HostMember, MapPatch
+from alphamepol.environments.host import Board, HostClass, HostMember, MapPatch, Spaces
 from alphamepol.errors import RunError
 from alphamepol.machine import cores
 from alphamepol.tasks import HalfSpace
@@ -149,7 +149,7 @@ def _member(name: str, with_time: bool) -> HostMember:
     beyond = NORTH - stairs.north
     wall = (MapPatch((WEST, stairs.north), (EAST - WEST, beyond), 1.0),) if beyond else ()
     return HostMember(
-        spaces=spaces(with_time),
+        spaces=Spaces(*spaces(with_time)),
         feature_size=2,
         ceiling=math.log((EAST - WEST) * stairs.width),
         tasks=tuple(HalfSpace((1.0, 0.0), x) for x in GOALS[name]),

@@ -14,6 +14,7 @@ from alphamepol.environments.drawing import draw_trail
 from alphamepol.environments.host import HostClass
 from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
+from alphamepol.mapping import device_for_little
 from alphamepol.memory import LARGEST, Memory, Recollection
 from alphamepol.policies import Policy, PolicyShape, unscaled
 from alphamepol.tasks import GOAL_RADIUS, Goal, Task, goal_at
@@ -44,7 +45,7 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
             raise InputError(f"horizon: {horizon} was given; it must be a whole number, at least 1")
         if render_mode not in (None, "rgb_array"):
             raise InputError(f"render_mode: {render_mode!r} was given; only 'rgb_array' or None is possible")
-        self._device = _cpu()
+        self._device = device_for_little()
         with jax.default_device(self._device):
             self.member = _member(class_name, member)
         self.task = task
@@ -116,7 +117,7 @@ class MemoryObservation(
                 f"{memory.actions.describe()}, but the environment has {shape.observation_size} and "
                 f"{shape.actions.describe()}"
             )
-        self._memory = jax.device_put(memory, _cpu())
+        self._memory = jax.device_put(memory, device_for_little())
         self._recollection = memory.begin()
         self._over = False
         self.observation_space = memory_space(env.observation_space, memory)
@@ -141,7 +142,7 @@ class MemoryObservation(
         return np.array(perceived)
 
     def _begin(self) -> None:
-        self._recollection = jax.device_put(self._memory.begin(), _cpu())
+        self._recollection = jax.device_put(self._memory.begin(), device_for_little())
         self._over = False
 
 
@@ -165,7 +166,7 @@ def goal_environment(
     """A member whose reward is 1 for coming within `radius` of `goal`, which ends the episode."""
     if goal is None:
         raise InputError("goal: none was given; say where it is, e.g. goal=(0.7, -0.7)")
-    with jax.default_device(_cpu()):
+    with jax.default_device(device_for_little()):
         task = goal_at(_member(class_name, member), [float(coordinate) for coordinate in goal], radius)
     return MemberEnvironment(class_name, member, horizon, render_mode, task)
 
@@ -180,11 +181,6 @@ def _member(class_name: str, member: str | int | np.integer) -> Any:
             f"class_name: {class_name} is made of Gymnasium environments as it is; only classes in JAX fit"
         )
     return environment_class[member]
-
-
-def _cpu() -> Any:
-    """One small step at a time is quickest on the CPU, whatever accelerator there is."""
-    return jax.local_devices(backend="cpu")[0]
 
 
 @jax.jit

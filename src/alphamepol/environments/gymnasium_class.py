@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import gymnasium
@@ -10,8 +11,8 @@ import numpy as np
 from gymnasium.spaces.utils import flatten_space
 
 from alphamepol.environments.gymnasium_fleet import GymnasiumFleet
-from alphamepol.environments.host import HostClass, HostMember
-from alphamepol.environments.worker import EntropyOn, Recipe, Station
+from alphamepol.environments.host import HostClass, HostMember, Spaces
+from alphamepol.environments.worker import EntropyOn, Particle, ParticleError, Recipe, Station
 from alphamepol.errors import InputError
 from alphamepol.machine import cores
 from alphamepol.tasks import EnvironmentReward
@@ -49,17 +50,17 @@ def gymnasium_class(
 
     Every member is made and tried for a few steps here, so that what cannot work is said at once.
     """
-    if not members:
-        raise InputError("members: a class needs at least one member")
+    if not isinstance(members, Mapping) or not members:
+        raise InputError("members: none was given; give a dictionary with at least one, name to environment")
     for field, value in (("workers", workers), ("copies", copies)):
         if value is not None and value < 1:
             raise InputError(f"{field}: {value} was given; it must be at least 1")
-    recipe = Recipe({name: _maker(name, made) for name, made in members.items()}, entropy_on)
+    recipe = Recipe({name: _maker(name, made) for name, made in members.items()}, Particle(entropy_on))
     trials = {name: _try_out(name, recipe) for name in members}
     _check_alike(trials)
     found = {
         name: HostMember(
-            (trial.observation_space, trial.action_space),  # pyright: ignore[reportArgumentType] (converted)
+            Spaces(trial.observation_space, trial.action_space),
             trial.feature_size,
             time_limit=trial.time_limit,
             tasks=(EnvironmentReward(),),
@@ -69,7 +70,7 @@ def gymnasium_class(
     slowest = max(trial.seconds for trial in trials.values())
     copies = copies or int(np.clip(round(TURN / slowest), 1, MOST_COPIES))
     fleet = GymnasiumFleet(recipe, next(iter(found.values())), workers or cores(), copies)
-    description = f"{[trial.what for trial in trials.values()]} {_describe(entropy_on)}"
+    description = f"{[trial.what for trial in trials.values()]} {describe(entropy_on)}"
     return HostClass(found, fleet, probabilities, name, description)
 
 
@@ -121,15 +122,15 @@ def _try_out(name: str, recipe: Recipe, steps: int = 5) -> Trial:
                 size = particle.size
                 if over or cut:
                     station.reset(0)
+        except ParticleError as error:
+            raise InputError(f"entropy_on: in {name!r} {error}") from error
         except Exception as error:
             raise InputError(f"members: {name!r} cannot be stepped ({type(error).__name__}: {error})") from error
         if size == 0:
             raise InputError(f"entropy_on: it selects nothing of the observation of {name!r}")
-        limit = env.spec.max_episode_steps if env.spec else None
-        what = f"{env.spec.id} {sorted(env.spec.kwargs.items())}" if env.spec else type(env.unwrapped).__name__
+        what = f"{env.spec.id} {describe(env.spec.kwargs)}" if env.spec else type(env.unwrapped).__name__
         given = {"observation_space": env.observation_space, "action_space": env.action_space}
-        time_limit = math.inf if limit is None or limit < 0 else float(limit)
-        return Trial(observation_space, action_space, given, size, time_limit, min(durations), what)
+        return Trial(observation_space, action_space, given, size, _time_limit(env), min(durations), what)
     finally:
         env.close()
 
@@ -167,6 +168,26 @@ def _check_alike(trials: Mapping[str, Trial]) -> None:
             )
 
 
-def _describe(entropy_on: EntropyOn) -> str:
-    """Tells one choice from another, functions by their name."""
-    return getattr(entropy_on, "__qualname__", None) or str(entropy_on)
+def _time_limit(env: gymnasium.Env) -> float:
+    """The steps after which the smallest time limit among the wrappers cuts an episode."""
+    limit = math.inf
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, gymnasium.wrappers.TimeLimit):
+            limit = min(limit, float(env._max_episode_steps))
+        env = env.env
+    return limit
+
+
+def describe(thing: Any) -> str:
+    """Tells one thing from another in any process: functions by their names, other objects by their type."""
+    if isinstance(thing, partial):
+        return f"{describe(thing.func)} {describe(thing.args)} {describe(thing.keywords)}"
+    if isinstance(thing, Mapping):
+        return str([(describe(name), describe(value)) for name, value in thing.items()])
+    if isinstance(thing, list | tuple):
+        return str([describe(part) for part in thing])
+    if isinstance(thing, np.ndarray):
+        return str(thing.tolist())
+    if thing is None or isinstance(thing, str | int | float | slice | np.generic):
+        return repr(thing)
+    return getattr(thing, "__qualname__", type(thing).__qualname__)

@@ -21,7 +21,7 @@ from alphamepol.errors import InputError, RunError
 
 STATIONS = 32
 """Rows that the policy is fed at once, used or not. Trajectory i is at station i mod 32, however many run together, so
-that what is computed of it is the same to the bit for any number of workers."""
+that what is computed of it is the same to the bit for any number of workers up to that."""
 
 
 class GymnasiumFleet:
@@ -45,14 +45,15 @@ class GymnasiumFleet:
                 f"members: they cannot be sent to worker processes ({type(error).__name__}: {error}); what is given "
                 "must make its environment itself, and hold nothing like open files or environments"
             ) from error
-        self._workers = min(workers, STATIONS)
-        self._together = self._workers * max(1, min(copies, STATIONS // self._workers))
-        self._shared = _share(member, self._workers)
+        self._workers = workers
+        self._stations = max(STATIONS, workers)
+        self._together = min(self._stations, workers * copies)
+        self._shared = _share(member, self._stations, workers)
         views = self._shared.views()
         self._actions, self._now = views["actions"], views["now"]
         parts = (views[name] for name in ("observations", "particles", "rewards", "over", "cut"))
         self._board = Board(*parts, together=self._together)
-        self._member_at = np.zeros(STATIONS, int)
+        self._member_at = np.zeros(self._stations, int)
         self._crew: list[tuple[BaseProcess, Connection]] = []
         weakref.finalize(self, _dismiss, self._crew)
 
@@ -108,7 +109,8 @@ class GymnasiumFleet:
                 here, there = context.Pipe()
                 arguments = there, number, self._recipe, self._shared
                 process = context.Process(target=work, args=arguments, name=f"environments-{number}", daemon=True)
-                process.start()
+                with _deaf_to_ctrl_c():
+                    process.start()
                 there.close()  # so that `here` ends when the worker does
                 self._crew.append((process, here))
 
@@ -142,16 +144,16 @@ class GymnasiumFleet:
         return self._names[0 if station == NOTHING else self._member_at[station]]
 
 
-def _share(member: HostMember, workers: int) -> SharedBoard:
+def _share(member: HostMember, stations: int, workers: int) -> SharedBoard:
     """Memory for a board, the actions, and the station that each worker is at."""
-    observation, action = member.observation_space.shape or (1,), member.action_space.shape or ()
+    observation, action = member.observation_space.shape or (), member.action_space.shape or ()
     shapes = {
-        "observations": (STATIONS, *observation),
-        "particles": (STATIONS, member.feature_size),
-        "rewards": (STATIONS,),
-        "over": (STATIONS,),
-        "cut": (STATIONS,),
-        "actions": (STATIONS, *action),
+        "observations": (stations, *observation),
+        "particles": (stations, member.feature_size),
+        "rewards": (stations,),
+        "over": (stations,),
+        "cut": (stations,),
+        "actions": (stations, *action),
         "now": (workers,),
     }
     types = dict.fromkeys(shapes, "float32") | {"over": "bool", "cut": "bool", "now": "int32"}
@@ -166,12 +168,27 @@ def _share(member: HostMember, workers: int) -> SharedBoard:
 def _dismiss(crew: list[tuple[BaseProcess, Connection]]) -> None:
     for _, connection in crew:
         connection.close()
+    end = time.monotonic() + 2
     for process, _ in crew:
-        process.join(2)
+        process.join(max(0.0, end - time.monotonic()))
+    for process, _ in crew:
         if process.is_alive():
             process.kill()
             process.join()
     crew.clear()
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """What is started meanwhile does not hear it: it reaches every process of a terminal, and this one leads."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

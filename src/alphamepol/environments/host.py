@@ -50,9 +50,7 @@ class MapPatch(eqx.Module):
 class HostMember(Member):
     """One member of a host class: what is known of it without running it."""
 
-    spaces: "Spaces" = eqx.field(
-        static=True, converter=lambda given: given if isinstance(given, Spaces) else Spaces(*given)
-    )
+    spaces: Spaces = eqx.field(static=True)
     feature_size: int = eqx.field(static=True)
     ceiling: float = eqx.field(static=True, default=math.inf)
     time_limit: float = eqx.field(static=True, default=math.inf)
@@ -77,8 +75,8 @@ class HostMember(Member):
 
     def blank_state(self) -> HostState:
         """A state of the right shapes, with nothing in it."""
-        observation_size = (self.observation_space.shape or (1,))[0]
-        return HostState(jnp.zeros(observation_size), jnp.zeros(self.feature_size), jnp.zeros(()), jnp.zeros((), bool))
+        observation = jnp.zeros(self.spaces.observation.shape or ())
+        return HostState(observation, jnp.zeros(self.feature_size), jnp.zeros(()), jnp.zeros((), bool))
 
     def observe(self, state: HostState) -> Float[Array, " observation"]:
         return state.observation
@@ -106,9 +104,8 @@ class Board:
 
     @classmethod
     def empty(cls, stations: int, member: HostMember, together: int) -> "Board":
-        observation_size = (member.observation_space.shape or (1,))[0]
         return cls(
-            np.zeros((stations, observation_size), np.float32),
+            np.zeros((stations, *(member.spaces.observation.shape or ())), np.float32),
             np.zeros((stations, member.feature_size), np.float32),
             np.zeros(stations, np.float32),
             np.zeros(stations, bool),

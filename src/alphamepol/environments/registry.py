@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -31,7 +32,10 @@ def _call(name: str) -> AnyClass:
     if path.suffix != ".py" or not function.isidentifier():
         raise InputError(f"class: {name!r} was given; a class of your own is named as FILE.py:FUNCTION")
     if not path.is_file():
-        raise InputError(f"class: there is no file {path} (looked for in {Path.cwd()})")
+        raise InputError(
+            f"class: there is no file {path} (looked for in {Path.cwd()}); of a run from elsewhere, say with --class "
+            f"where its class is, as FILE.py:{function}"
+        )
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)  # its neighbours can be imported, here and in worker processes
@@ -43,7 +47,14 @@ def _call(name: str) -> AnyClass:
         raise InputError(f"class: {path} has the name of another module, {module.__file__}; give the file another name")
     if not callable(getattr(module, function, None)):
         raise InputError(f"class: {path} has no function {function}")
-    made = getattr(module, function)()
+    try:
+        made = getattr(module, function)()
+    except InputError:
+        raise
+    except Exception as error:
+        line = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(line.filename).name}, line {line.lineno}"
+        raise InputError(f"class: {name} failed ({type(error).__name__}: {error}; {where})") from error
     if not isinstance(made, EnvironmentClass | HostClass):
         raise InputError(
             f"class: {name} returned {type(made).__name__}; it must return a class of environments, as "

@@ -14,9 +14,9 @@ from typing import Any
 import cloudpickle
 import gymnasium
 import numpy as np
-from gymnasium.spaces.utils import flatten
+from gymnasium.spaces.utils import flatdim, flatten
 
-EntropyOn = Callable[..., Any] | Sequence[int] | slice | None
+EntropyOn = Callable[..., Any] | int | Sequence[int] | np.ndarray | slice | None
 """What the entropy is taken of: some numbers of the flat observation, or a function of the observation or `info`."""
 
 NOTHING = -1
@@ -28,22 +28,44 @@ class Recipe:
     """How the environments of a class are made and read."""
 
     makers: Mapping[str, Callable[[], gymnasium.Env]]
-    entropy_on: EntropyOn = None
+    particle: "Particle"
 
-    def particle(self, observation: Any, flat: np.ndarray, info: dict[str, Any]) -> np.ndarray:
-        """The vector whose entropy counts, of a state that shows this observation, flat observation and info."""
-        if self.entropy_on is None:
-            return flat
-        if not callable(self.entropy_on):
-            return flat[self.entropy_on if isinstance(self.entropy_on, slice) else list(self.entropy_on)]
-        names = list(inspect.signature(self.entropy_on).parameters)
-        if names == ["info"]:
-            found = self.entropy_on(info)
-        elif "info" in names:
-            found = self.entropy_on(observation, info=info)
-        else:
-            found = self.entropy_on(observation)
-        return np.atleast_1d(np.asarray(found, np.float32)).ravel()
+
+class Particle:
+    """The vector whose entropy counts, of a state that shows an observation, flat and as it is, and an info."""
+
+    def __init__(self, entropy_on: EntropyOn = None):
+        self.entropy_on = entropy_on
+        # Which parameters a function has is asked once: it takes a quarter of a cheap environment's step.
+        self.arguments = _arguments(entropy_on) if callable(entropy_on) else ()
+
+    def __call__(self, observation: Any, flat: np.ndarray, info: dict[str, Any]) -> np.ndarray:
+        try:
+            if self.entropy_on is None:
+                return flat
+            if not callable(self.entropy_on):
+                return np.atleast_1d(flat[self.entropy_on])
+            given = {name: info if name == "info" else observation for name in self.arguments}
+            found = self.entropy_on(**given) if given else self.entropy_on(observation)
+            return np.atleast_1d(np.asarray(found, np.float32)).ravel()
+        except Exception as error:
+            raise ParticleError(f"entropy_on failed ({type(error).__name__}: {error})") from error
+
+
+class ParticleError(ValueError):
+    """What is to be explored cannot be told."""
+
+
+def _arguments(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names to call a function by: `info`, and that of the observation; none to give it just the observation."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ()  # such as operator.itemgetter
+    if "info" not in [parameter.name for parameter in parameters]:
+        return ()
+    needed = [parameter.name for parameter in parameters if parameter.default is inspect.Parameter.empty]
+    return tuple({"info": None} | dict.fromkeys(needed))
 
 
 class Station:
@@ -52,6 +74,8 @@ class Station:
     def __init__(self, env: gymnasium.Env, recipe: Recipe):
         self.env = env
         self.recipe = recipe
+        self.size = flatdim(env.observation_space)
+        self.particle_size: int | None = None
 
     def reset(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """The flat observation and the particle of the start."""
@@ -60,7 +84,7 @@ class Station:
         flat = self._flatten(observation)
         try:
             particle = self.recipe.particle(observation, flat, info)
-        except KeyError:
+        except ParticleError:
             particle = np.array(np.nan)  # what `info` tells of steps it need not tell of the start
         return flat, particle
 
@@ -70,6 +94,9 @@ class Station:
         observation, reward, terminated, truncated, info = self.env.step(self._applied(action))
         flat = self._flatten(observation)
         particle = self.recipe.particle(observation, flat, info)
+        self.particle_size = self.particle_size or particle.size
+        if particle.size != self.particle_size:
+            raise ParticleError(f"entropy_on gave {particle.size} numbers, and {self.particle_size} before")
         if not np.all(np.isfinite(particle)):
             raise NotFiniteError("entropy_on gave a particle", particle, self)
         reward = float(reward)
@@ -79,6 +106,8 @@ class Station:
 
     def _flatten(self, observation: Any) -> np.ndarray:
         flat = np.asarray(flatten(self.env.observation_space, observation), np.float32).ravel()
+        if flat.size != self.size:
+            raise ValueError(f"it gave an observation of {flat.size} numbers, its space has {self.size}")
         if not np.all(np.isfinite(flat)):
             raise NotFiniteError("it gave an observation", flat, self)
         return flat
@@ -154,7 +183,7 @@ def work(connection: Connection, number: int, pickled_recipe: bytes, shared: Sha
                 for one in stations:
                     begin(*one) if command == "reset" else step(one)
                 board["now"][number] = NOTHING
-            except NotFiniteError as error:
+            except (NotFiniteError, ParticleError) as error:
                 reply = str(error)
             except Exception:
                 reply = f"it failed in {command}:\n{traceback.format_exc()}"

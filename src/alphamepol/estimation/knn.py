@@ -1,6 +1,5 @@
 """The k nearest neighbours of every particle: as lists of indices, or as a matrix where k is a large part of all."""
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Literal
@@ -13,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 from scipy.spatial import KDTree
 
 from alphamepol.errors import InputError
+from alphamepol.machine import cores
 
 Method = Literal["auto", "tree", "brute", "matrix"]
 
@@ -265,6 +265,4 @@ def _squared_distances(points, others):
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    # Not every system can say which processors a process may use.
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return ThreadPoolExecutor(processors, thread_name_prefix="neighbours")
+    return ThreadPoolExecutor(cores(), thread_name_prefix="neighbours")

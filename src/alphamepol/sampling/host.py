@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped, UInt32
 
 from alphamepol.environments.cmp import Member
 from alphamepol.environments.host import Board, HostClass, HostMember, HostState
+from alphamepol.mapping import device_for_little
 from alphamepol.policies import Policy
 from alphamepol.sampling.trajectories import Episodes, Trajectories
 from alphamepol.tasks import Task
@@ -85,7 +86,7 @@ def _act(
     stations = len(board.over)
     steps, last = _nothing_yet(policy, environment_class[0], rows, horizon)
     if stations <= FEW:
-        policy, key = jax.device_put((policy, key), jax.local_devices(backend="cpu")[0])
+        policy, key = jax.device_put((policy, key), device_for_little())
     keys = jax.random.split(key, rows)
     # A wave never wraps around the stations, so that who is where does not depend on how many go together.
     for block in range(0, rows, stations):
@@ -113,12 +114,12 @@ def _act_together(
     row_at[at] = wave
     keys, fresh = keys[row_at], np.ones(len(board.over), bool)
     recollections = _begin(policy, len(board.over))
-    fleet.reset(board, at, members[wave], np.asarray(_start_seeds(keys))[at])
+    fleet.reset(board, at, members[wave], _reset_seeds(keys, START)[at])
     horizon = steps.valid.shape[1]
     for t in range(horizon):
         # A copy: JAX may hand on what it is given as it is, and the board changes with the step.
         shown = board.observations.copy()
-        perceived, actions, recollections, seeds = _choose(policy, shown, recollections, fresh, keys, np.int32(t))
+        perceived, actions, recollections = _choose(policy, shown, recollections, fresh, keys, np.int32(t))
         perceived, actions = np.asarray(perceived), np.asarray(actions)
         before = None if task is None else _state(board)
         fleet.step(board, at, actions)
@@ -136,7 +137,7 @@ def _act_together(
         steps.rewards[wave, t], steps.ended[wave, t] = rewards[at], fresh[at]
         again = at[fresh[at]]
         if again.size and t < horizon - 1:
-            fleet.reset(board, again, members[row_at[again]], np.asarray(seeds)[again])
+            fleet.reset(board, again, members[row_at[again]], _reset_seeds(keys, START + 1 + t)[again])
     last[wave] = np.asarray(_choose(policy, board.observations, recollections, fresh, keys, np.int32(horizon))[0])[at]
 
 
@@ -167,21 +168,24 @@ def _begin(policy: Policy, stations: int):
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (stations, *leaf.shape)), policy.begin())
 
 
+def _reset_seeds(keys: Key[Array, " stations"], number: int) -> UInt32[np.ndarray, " stations"]:
+    """A seed for every station, another for every number."""
+    return np.asarray(_bits(keys, np.int32(number)))
+
+
 @jax.jit
-def _start_seeds(keys: Key[Array, " stations"]) -> UInt32[Array, " stations"]:
-    return jax.vmap(lambda key: jax.random.bits(jax.random.fold_in(key, START), dtype=jnp.uint32))(keys)
+def _bits(keys, number):
+    return jax.vmap(lambda key: jax.random.bits(jax.random.fold_in(key, number), dtype=jnp.uint32))(keys)
 
 
 @jax.jit
 def _choose(policy: Policy, observations, recollections, fresh, keys, t):
-    """At every station: what is perceived, the action, what is remembered, and the seed of a reset, if one follows."""
+    """At every station: what is perceived, the action, and what is remembered."""
 
     def one(observation, recollection, fresh, key):
         recollection = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), policy.begin(), recollection)
-        key = jax.random.fold_in(key, t)
-        action, remembered = policy.act(observation, recollection, key=key)
-        seed = jax.random.bits(jax.random.fold_in(key, START), dtype=jnp.uint32)
-        return policy.perceive(observation, recollection), action, remembered, seed
+        action, remembered = policy.act(observation, recollection, key=jax.random.fold_in(key, t))
+        return policy.perceive(observation, recollection), action, remembered
 
     return jax.vmap(one)(observations, recollections, fresh, keys)
 
