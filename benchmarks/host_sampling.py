@@ -49,8 +49,10 @@ class Busy(gymnasium.Env[np.ndarray, np.ndarray]):
 
 
 def turn_by_turn(rounds: int, **what: Callable[[], float]) -> dict[str, float]:
-    """The median over rounds of the steps per second that each gives."""
+    """The median over rounds of the steps per second that each gives, after one round that compiles."""
     rates: dict[str, list[float]] = {name: [] for name in what}
+    for measure in what.values():
+        measure()
     for _ in range(rounds):
         for name, measure in what.items():
             rates[name].append(measure())
@@ -99,7 +101,6 @@ def ant(rounds: int) -> None:
 
     say(f"Ant Stairs, {rows} Ants side by side, {threads} threads:")
     whole = partial(sample, stairs, rows, horizon, (400, 300))
-    whole()
     rates = turn_by_turn(
         rounds,
         **{"mujoco.rollout, random controls": bare, "our fleet, the same controls": fleet, "with the policy": whole},
@@ -124,11 +125,37 @@ def gymnasium_environments(rounds: int, milliseconds: float) -> None:
 
     say(f"{milliseconds:g} ms a step, {workers} workers:")
     whole = partial(sample, ours, workers, horizon, (300, 300))
-    whole()
-    rates = turn_by_turn(rounds, **{"AsyncVectorEnv, random actions": asynchronous, "ours, with the policy": whole})
-    first, second = rates.values()
-    say(f"ours / AsyncVectorEnv {second / first:.3f}")
+    twice = gymnasium_class({"busy": make}, workers=workers, copies=2)
+    rates = turn_by_turn(
+        rounds,
+        **{
+            "AsyncVectorEnv, random actions": asynchronous,
+            "ours, the policy's own time apart": partial(without_policy, whole, workers * horizon),
+            "ours, with the policy": whole,
+            "ours, with the policy, two copies": partial(sample, twice, 2 * workers, horizon, (300, 300)),
+        },
+    )
+    first, *others = rates.values()
+    say("ours / AsyncVectorEnv " + ", ".join(f"{rate / first:.3f}" for rate in others))
     theirs.close()
+
+
+def without_policy(measure: Callable[[], float], steps: int) -> float:
+    """The rate that is left when the time of choosing actions is taken off."""
+    choose, spent = host._choose, [0.0]
+
+    def timed(*arguments: Any) -> Any:
+        begin = time.perf_counter()
+        chosen = jax.block_until_ready(choose(*arguments))
+        spent[0] += time.perf_counter() - begin
+        return chosen
+
+    host._choose = timed
+    try:
+        seconds = steps / measure()
+    finally:
+        host._choose = choose
+    return steps / (seconds - spent[0])
 
 
 def main(

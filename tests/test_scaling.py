@@ -4,6 +4,7 @@ import dataclasses
 from functools import partial
 
 import equinox as eqx
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -100,18 +101,25 @@ def test_scales_are_saved_with_the_policy_and_a_forged_one_is_refused(tmp_path):
         load_policy(tmp_path / "forged.safetensors")
 
 
+def seen_in(unit: float, **more) -> gymnasium.Env:
+    """A walk of which the first number is seen in another unit."""
+    env, units = Walk(**more), np.array([unit, 1.0], np.float32)
+    return gymnasium.wrappers.TransformObservation(env, lambda place: units * place, env.observation_space)
+
+
 def test_learning_does_not_depend_on_units(tiny):
     config = dataclasses.replace(tiny, normalise=True, initial_mean="none", initial_log_std=-0.5)
     found = []
     for unit in (1.0, 1024.0):
-        makers = {"calm": partial(Walk, unit=unit), "windy": partial(Walk, (0.2, 0.0), unit=unit)}
+        makers = {"calm": partial(seen_in, unit), "windy": partial(seen_in, unit, wind=(0.2, 0.0))}
         walks = gymnasium_class(makers, workers=1)
         state = start_state(walks, config)
         state, report, _ = run_epoch(state, 0, walks, config, Stopwatch(SAMPLING, NEIGHBOURS, LEARNING))
-        found.append((report.entropies, state.learners.policy))
+        found.append((report.entropies, jax.tree.map(lambda leaf: leaf[0], state.learners.policy)))
     (entropies, policy), (other_entropies, other) = found
     np.testing.assert_allclose(entropies, other_entropies, atol=1e-3)
-    np.testing.assert_allclose(1024 * policy.scaling.deviation, other.scaling.deviation, rtol=1e-3)
-    np.testing.assert_allclose(1024 * policy.scaling.particle_deviation, other.scaling.particle_deviation, rtol=1e-3)
+    units = np.array([1024.0, 1.0])
+    np.testing.assert_allclose(units * policy.scaling.deviation, other.scaling.deviation, rtol=1e-3)
+    np.testing.assert_allclose(units * policy.scaling.particle_deviation, other.scaling.particle_deviation, rtol=1e-3)
     for one, two in zip(jax.tree.leaves(policy.layers), jax.tree.leaves(other.layers), strict=True):
         np.testing.assert_allclose(one, two, atol=1e-4)

@@ -75,7 +75,8 @@ def test_a_run_that_an_environment_breaks_goes_on_to_the_same_bits(folder, monke
     compared = json.loads((folder / "runs/evaluation-walks-whole-random/summary.json").read_text())
     assert {*compared["runs"]} == {"whole", "random"}
     assert compared["runs"]["random"]["units"] == compared["runs"]["whole"]["units"]
-    assert (folder / "whole/figures/heat-maps.png").is_file()
+    for name in ("heat-maps", "trails"):
+        assert (folder / f"runs/evaluation-walks-whole-random/figures/{name}.png").is_file()
     tuned = ["finetune", "whole", "random", "--member", "calm", "--iterations", "2", "--horizon", "32", "--steps", "64"]
     assert main([*tuned, "--memory", "last", "--hidden", "8", "--folder", "tuned"]) == 0
     summary = json.loads((folder / "tuned/summary.json").read_text())

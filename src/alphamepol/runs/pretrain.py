@@ -125,7 +125,6 @@ def _run(
     figures.learning_curves(read_metrics(folder.metrics), environment_class, folder.figures)
     figures.entropy_histogram({config.label: evaluation}, folder.figures)
     figures.heat_maps({config.label: evaluation}, environment_class, folder.figures)
-    figures.trails({config.label: evaluation}, environment_class, folder.figures)
     # The summary comes last: a run that has one is whole.
     write_atomically(folder.summary, to_json(summarise(config, evaluation, stopwatch)))
     progress.finish(evaluation_table(evaluation, f"final policies of {config.label}"))
