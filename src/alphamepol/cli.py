@@ -87,7 +87,9 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Finetune:
-    """Fine-tune policies with TRPO on sparse goals in one member, each goal apart; several in one call are compared.
+    """Fine-tune policies with TRPO on tasks in one member (goals, or an environment's own reward), each task apart.
+
+    Several policies in one call are compared.
 
     The defaults are the paper's settings for the class, or, where it has none, those for a class of your own. Example:
     alphamepol finetune runs/gridworld-slope-alpha-0.2-seed-0 random --member GWN --tasks 5 --iterations 30
