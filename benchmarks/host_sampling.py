@@ -114,6 +114,7 @@ def gymnasium_environments(rounds: int, milliseconds: float) -> None:
     workers, horizon = cores(), int(1000 / milliseconds)
     make = partial(Busy, milliseconds / 1000)
     ours = gymnasium_class({"busy": make}, workers=workers)
+    single = gymnasium_class({"busy": make}, workers=workers, copies=1)
     theirs = gymnasium.vector.AsyncVectorEnv([make] * workers)
     theirs.reset(seed=0)
 
@@ -124,15 +125,16 @@ def gymnasium_environments(rounds: int, milliseconds: float) -> None:
         return workers * horizon / (time.perf_counter() - begin)
 
     say(f"{milliseconds:g} ms a step, {workers} workers:")
-    whole = partial(sample, ours, workers, horizon, (300, 300))
-    twice = gymnasium_class({"busy": make}, workers=workers, copies=2)
+    together = ours.fleet.board(1).together
+    whole = partial(sample, ours, together, horizon, (300, 300))
+    one_copy = partial(sample, single, workers, horizon, (300, 300))
     rates = turn_by_turn(
         rounds,
         **{
             "AsyncVectorEnv, random actions": asynchronous,
-            "ours, the policy's own time apart": partial(without_policy, whole, workers * horizon),
-            "ours, with the policy": whole,
-            "ours, with the policy, two copies": partial(sample, twice, 2 * workers, horizon, (300, 300)),
+            f"ours ({together // workers} a worker), with the policy": whole,
+            "one a worker, with the policy": one_copy,
+            "one a worker, the policy's time apart": partial(without_policy, one_copy, workers * horizon),
         },
     )
     first, *others = rates.values()

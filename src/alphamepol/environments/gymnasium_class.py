@@ -17,7 +17,7 @@ from alphamepol.errors import InputError
 from alphamepol.machine import cores
 from alphamepol.tasks import EnvironmentReward
 
-TURN = 1e-3
+TURN = 2e-3
 """Seconds that a worker should be busy when it is told to step: several cheap environments, or one that is not."""
 MOST_COPIES = 16
 
@@ -45,8 +45,8 @@ def gymnasium_class(
       `(observation, info)` both. It returns a number or a vector. The whole flat observation if not given.
     - `name`: what reports call the class.
     - `workers`: how many processes run environments; one per core if not given. Results do not depend on it.
-    - `copies`: how many environments of each member a worker holds. If not given, one where a step takes a millisecond
-      or more, and up to 16 where it takes less. Results do not depend on it.
+    - `copies`: how many environments of each member a worker holds. If not given, one where a step takes two
+      milliseconds or more, and up to 16 where it takes less. Results do not depend on it.
 
     Every member is made and tried for a few steps here, so that what cannot work is said at once.
     """
@@ -68,7 +68,7 @@ def gymnasium_class(
         for name, trial in trials.items()
     }
     slowest = max(trial.seconds for trial in trials.values())
-    copies = copies or int(np.clip(round(TURN / slowest), 1, MOST_COPIES))
+    copies = copies or int(np.clip(math.ceil(TURN / slowest), 1, MOST_COPIES))
     fleet = GymnasiumFleet(recipe, next(iter(found.values())), workers or cores(), copies)
     description = f"{[trial.what for trial in trials.values()]} {describe(entropy_on)}"
     return HostClass(found, fleet, probabilities, name, description)
