@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from stable_baselines3 import PPO
 from toys import Walk
 
 from alphamepol.environments.gymnasium_class import gymnasium_class
@@ -17,6 +18,7 @@ from alphamepol.memory import ActionRange
 from alphamepol.policies import Policy, PolicySettings, PolicyShape, fresh_policy, load_policy, save_policy, unscaled
 from alphamepol.runs.epoch import run_epoch, start_state
 from alphamepol.runs.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
+from alphamepol.sb3 import to_sb3_zip
 from alphamepol.scaling import Scaling, deviation_of
 
 ACTIONS = ActionRange(0, (-3.0, 0.0), (1.0, 10.0))
@@ -123,3 +125,18 @@ def test_learning_does_not_depend_on_units(tiny):
     np.testing.assert_allclose(units * policy.scaling.particle_deviation, other.scaling.particle_deviation, rtol=1e-3)
     for one, two in zip(jax.tree.leaves(policy.layers), jax.tree.leaves(other.layers), strict=True):
         np.testing.assert_allclose(one, two, atol=1e-4)
+
+
+@pytest.mark.parametrize("memory", ["none", "last"])
+def test_a_scaled_policy_acts_alike_in_stable_baselines3(memory, tmp_path):
+    policy = scaled_policy("gaussian", memory)
+    observed = gymnasium.spaces.Box(-np.inf, np.inf, (3,), np.float32)
+    applied = gymnasium.spaces.Box(np.array(ACTIONS.low, np.float32), np.array(ACTIONS.high, np.float32))
+    (tmp_path / "policy.zip").write_bytes(to_sb3_zip(policy, observed, applied))
+    model = PPO.load(tmp_path / "policy.zip", device="cpu")
+    observation = np.array([4.0, -350.0, 0.12], np.float32)
+    shown = np.asarray(unscaled(policy).perceive(observation))
+    expected = np.clip(policy.mean(observation), ACTIONS.low, ACTIONS.high)
+    np.testing.assert_allclose(model.predict(shown, deterministic=True)[0], expected, rtol=1e-3, atol=1e-3)
+    with pytest.raises(InputError, match="Stable-Baselines3 needs bounded actions"):
+        to_sb3_zip(policy, observed, gymnasium.spaces.Box(-np.inf, 1.0, (2,), np.float32))
