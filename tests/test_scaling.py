@@ -15,7 +15,8 @@ from toys import Walk
 from alphamepol.environments.gymnasium_class import gymnasium_class
 from alphamepol.errors import InputError
 from alphamepol.memory import ActionRange
-from alphamepol.policies import Policy, PolicySettings, PolicyShape, fresh_policy, load_policy, save_policy, unscaled
+from alphamepol.policies import Policy, PolicySettings, PolicyShape, fresh_policy, unscaled
+from alphamepol.policy_files import load_policy, save_policy
 from alphamepol.runs.epoch import run_epoch, start_state
 from alphamepol.runs.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
 from alphamepol.sb3 import to_sb3_zip

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from alphamepol.policies import CategoricalPolicy as CategoricalPolicy
     from alphamepol.policies import GaussianPolicy as GaussianPolicy
     from alphamepol.policies import Policy as Policy
-    from alphamepol.policies import load_policy as load_policy
-    from alphamepol.policies import save_policy as save_policy
+    from alphamepol.policy_files import load_policy as load_policy
+    from alphamepol.policy_files import save_policy as save_policy
     from alphamepol.runs.config import FinetuneConfig as FinetuneConfig
     from alphamepol.runs.config import PretrainConfig as PretrainConfig
     from alphamepol.runs.evaluate import Evaluation as Evaluation
@@ -71,12 +71,12 @@ _HOME = {
     "importance_weighted_entropy": "estimation.entropy",
     "knn_entropy": "estimation.entropy",
     "knn_kl": "estimation.entropy",
-    "load_policy": "policies",
+    "load_policy": "policy_files",
     "make": "environments.registry",
     "nearest_neighbours": "estimation.knn",
     "preset": "runs.presets",
     "pretrain": "runs.pretrain",
-    "save_policy": "policies",
+    "save_policy": "policy_files",
     "value_at_risk": "estimation.risk",
 }
 

@@ -17,7 +17,8 @@ import numpy as np
 from alphamepol.environments.gymnasium import memory_space
 from alphamepol.errors import InputError
 from alphamepol.memory import Memory
-from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy, check_scales, read_actions, unscaled
+from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy, unscaled
+from alphamepol.policy_files import check_scales, read_actions
 
 CRITIC_HIDDEN = [64, 64]
 MEMORY = "alphamepol_memory"

@@ -17,7 +17,7 @@ from alphamepol.cli import main
 from alphamepol.environments.gymnasium_class import gymnasium_class
 from alphamepol.environments.host import HostClass
 from alphamepol.errors import InputError, RunError
-from alphamepol.policies import load_policy
+from alphamepol.policy_files import load_policy
 from alphamepol.runs import pretrain as pretraining
 from alphamepol.runs.config import FinetuneConfig
 from alphamepol.runs.epoch import start_state

@@ -6,7 +6,8 @@ from alphamepol.environments.host import AnyClass
 from alphamepol.environments.registry import resolve_class
 from alphamepol.errors import InputError
 from alphamepol.files import write_atomically
-from alphamepol.policies import Policy, save_policy
+from alphamepol.policies import Policy
+from alphamepol.policy_files import save_policy
 from alphamepol.runs.checks import check_policy_fits
 from alphamepol.runs.sources import Source, read_source
 from alphamepol.sb3 import to_sb3_zip

@@ -17,7 +17,8 @@ from alphamepol.environments.registry import resolve_class
 from alphamepol.errors import InputError
 from alphamepol.files import pack, to_json, write_atomically
 from alphamepol.learning.trpo import TrpoReport
-from alphamepol.policies import Policy, load_policy, save_policy
+from alphamepol.policies import Policy
+from alphamepol.policy_files import load_policy, save_policy
 from alphamepol.runs import figures
 from alphamepol.runs.checks import check_horizon, check_policy_fits
 from alphamepol.runs.config import FinetuneConfig, config_to_dict

@@ -15,7 +15,8 @@ import jax
 from alphamepol import __version__
 from alphamepol.errors import InputError
 from alphamepol.files import to_json, write_atomically
-from alphamepol.policies import Policy, load_policy
+from alphamepol.policies import Policy
+from alphamepol.policy_files import load_policy
 
 PROVENANCE = ("command_line", "versions", "commit", "device", "init")
 """The parts of config.json that say where a run came from; the rest decides what it computes."""

@@ -11,7 +11,8 @@ import numpy as np
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.registry import resolve_class
 from alphamepol.files import to_json, write_atomically
-from alphamepol.policies import Policy, save_policy
+from alphamepol.policies import Policy
+from alphamepol.policy_files import save_policy
 from alphamepol.runs import figures
 from alphamepol.runs.checks import check_start
 from alphamepol.runs.config import PretrainConfig, config_to_dict

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alphamepol.errors import InputError
-from alphamepol.policies import Policy, load_policy
+from alphamepol.policies import Policy
+from alphamepol.policy_files import load_policy
 from alphamepol.runs.config import PretrainConfig, config_from_dict
 from alphamepol.runs.folder import RunFolder
 

@@ -23,27 +23,14 @@ def collect(
     horizon: int,
     keys: Key[Array, " seeds"],
 ) -> Trajectories:
-    """Collect `batch` trajectories in each of the given members, with each seed's policy.
-
-    **Arguments**
-
-    - `policies`: stacked over seeds.
-    - `members`: the number of the member that each mini-batch lives in.
-    - `keys`: one per seed.
-    """
+    """As `sampler.collect`."""
     return _collect(policies, environment_class.members, members, keys, batch, horizon)
 
 
 def collect_episodes(
     policies: Policy, member: CMP, tasks: Task, *, trajectories: int, horizon: int, keys: Key[Array, " tasks"]
 ) -> Episodes:
-    """Collect `trajectories` of `horizon` steps for each task, episode after episode, with each task's policy.
-
-    **Arguments**
-
-    - `policies`, `tasks`: stacked; the first policy acts on the first task, and so on.
-    - `keys`: one per task.
-    """
+    """As `sampler.collect_episodes`, in one member."""
     return _collect_episodes(policies, member, tasks, keys, trajectories, horizon)
 
 

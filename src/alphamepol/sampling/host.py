@@ -29,7 +29,7 @@ def collect(
     horizon: int,
     keys: Key[Array, " seeds"],
 ) -> Trajectories:
-    """As `compiled.collect`, seed after seed."""
+    """As `sampler.collect`, seed after seed."""
     of_seeds = []
     for number, key in enumerate(keys):
         policy = jax.tree.map(lambda leaf, number=number: leaf[number], policies)
@@ -50,7 +50,7 @@ def collect_episodes(
     horizon: int,
     keys: Key[Array, " tasks"],
 ) -> Episodes:
-    """As `compiled.collect_episodes`, task after task."""
+    """As `sampler.collect_episodes`, task after task."""
     of_tasks = []
     for number, key in enumerate(keys):
         policy, task = jax.tree.map(lambda leaf, number=number: leaf[number], (policies, tasks))

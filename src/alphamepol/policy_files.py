@@ -1,0 +1,93 @@
+"""The files that hold policies: safetensors, or zips of Stable-Baselines3."""
+
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from alphamepol.errors import InputError
+from alphamepol.files import fill, pack, unpack, write_atomically
+from alphamepol.memory import ActionRange, Memory
+from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy
+from alphamepol.scaling import Scaling
+
+FORMAT = "alphamepol-policy-1"
+
+
+def save_policy(policy: Policy, path: str | Path) -> None:
+    """Write a policy as safetensors, its architecture in the metadata; equal policies give equal files."""
+    write_atomically(Path(path), pack(policy, {"format": FORMAT, "architecture": policy.architecture}))
+
+
+def load_policy(path: str | Path) -> Policy:
+    """Read a policy that `save_policy`, a run or `export` wrote; the file is all it takes, and nothing in it runs."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"policy: there is no file {path}")
+    try:
+        if zipfile.is_zipfile(path):
+            from alphamepol.sb3 import read_sb3_zip
+
+            return read_sb3_zip(path)
+        header, arrays = unpack(path)
+        if header.get("format") != FORMAT:
+            raise ValueError("it holds something else")
+        policy = fill(_template(**header["architecture"]), arrays)
+        check_scales(policy)
+        return policy
+    except InputError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, OSError, AttributeError) as error:
+        raise InputError(f"policy: {path} cannot be read as a policy ({error})") from error
+
+
+def _template(
+    kind: str,
+    observation_size: int,
+    action_size: int,
+    hidden: Sequence[int],
+    memory: dict[str, Any] | None = None,
+    scaling: dict[str, Any] | None = None,
+) -> Policy:
+    """The shapes of a policy, nothing allocated."""
+    kinds: dict[str, Callable[..., Policy]] = {"gaussian": GaussianPolicy, "categorical": CategoricalPolicy}
+    if kind not in kinds:
+        raise ValueError(f"its kind is {kind!r}, only {' and '.join(kinds)} are known")
+
+    described = [part["actions"] for part in (memory, scaling) if part]
+    actions = read_actions(described[0], kind, action_size) if described else ActionRange()
+    if any(other != described[0] for other in described):
+        raise ValueError("its memory and its scaling are of different actions")
+
+    def build() -> Policy:
+        key = jax.random.key(0)
+        remembered = memory and Memory(observation_size, actions, memory["recurrent_units"], key=key)
+        scaled = scaling and Scaling(observation_size, scaling["features"], actions)
+        return kinds[kind](observation_size, action_size, hidden, memory=remembered, scaling=scaled, key=key)
+
+    return eqx.filter_eval_shape(build)
+
+
+def read_actions(description: dict[str, Any], kind: str, action_size: int) -> ActionRange:
+    """The actions that a memory or scaling in a file speaks of. Raises ValueError if they are not its policy's."""
+    actions = ActionRange.from_description(**description)
+    sizes = (actions.choices,) if kind == "categorical" else (len(actions.low), len(actions.high))
+    if set(sizes) != {action_size} or (kind == "gaussian" and actions.choices):
+        raise ValueError("its memory or scaling is of other actions than its own")
+    return actions
+
+
+def check_scales(policy: Policy) -> None:
+    """Raise ValueError if a policy divides by what is no size."""
+    scales = [] if policy.memory is None else [policy.memory.change_scale, policy.memory.action_scale]
+    if policy.scaling is not None:
+        if not (np.all(np.isfinite(policy.scaling.mean)) and np.all(np.asarray(policy.scaling.variance) >= 0)):
+            raise ValueError("the mean and variance of its scaling must be finite, the latter not below 0")
+        scales += [policy.scaling.deviation, policy.scaling.particle_deviation]
+    for scale in scales:
+        if not (np.all(np.isfinite(scale)) and np.all(np.asarray(scale) > 0)):
+            raise ValueError("what its memory or scaling divides by must be finite and above 0")
