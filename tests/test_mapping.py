@@ -20,14 +20,14 @@ def test_seeds_side_by_side_learn_what_they_learn_alone(tiny, monkeypatch) -> No
         state.learners.policy, environment_class, members, batch=config.batch, horizon=config.horizon, keys=state.keys
     )
     neighbourhood = neighbours_of_minibatches(trajectories, config.neighbours)
-    one_by_one, report = improve(state.learners, trajectories, neighbourhood, config)
+    one_by_one, report = improve(state.learners, trajectories, neighbourhood, config, keys=state.keys)
     # The loops of the seeds end at different times, some by back-tracking.
     assert len(set(report.iterations.tolist())) > 1
     assert int(report.backtracks.max()) > 0
 
     jax.clear_caches()
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    together, report_together = improve(state.learners, trajectories, neighbourhood, config)
+    together, report_together = improve(state.learners, trajectories, neighbourhood, config, keys=state.keys)
     monkeypatch.undo()
     jax.clear_caches()
     np.testing.assert_array_equal(report.iterations, report_together.iterations)

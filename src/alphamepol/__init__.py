@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from alphamepol.environments.environment_class import EnvironmentClass as EnvironmentClass
     from alphamepol.environments.gridworld import Gridworld as Gridworld
     from alphamepol.environments.gymnasium import MemoryObservation as MemoryObservation
+    from alphamepol.environments.minigrid import MiniGrid as MiniGrid
     from alphamepol.environments.registry import make as make
     from alphamepol.errors import InputError as InputError
     from alphamepol.errors import RunError as RunError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from alphamepol.estimation.knn import nearest_neighbours as nearest_neighbours
     from alphamepol.estimation.risk import cvar as cvar
     from alphamepol.estimation.risk import value_at_risk as value_at_risk
+    from alphamepol.images import RandomEncoder as RandomEncoder
     from alphamepol.policies import CategoricalPolicy as CategoricalPolicy
     from alphamepol.policies import GaussianPolicy as GaussianPolicy
     from alphamepol.policies import Policy as Policy
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from alphamepol.runs.pretrain import PretrainRun as PretrainRun
     from alphamepol.runs.pretrain import pretrain as pretrain
     from alphamepol.tasks import Goal as Goal
+    from alphamepol.tasks import GoalCell as GoalCell
     from alphamepol.tasks import HalfSpace as HalfSpace
     from alphamepol.tasks import RewardFunction as RewardFunction
     from alphamepol.tasks import Task as Task
@@ -52,14 +55,17 @@ _HOME = {
     "FinetuneRun": "runs.finetune",
     "GaussianPolicy": "policies",
     "Goal": "tasks",
+    "GoalCell": "tasks",
     "Gridworld": "environments.gridworld",
     "HalfSpace": "tasks",
     "HostClass": "environments.host",
     "InputError": "errors",
     "MemoryObservation": "environments.gymnasium",
+    "MiniGrid": "environments.minigrid",
     "Policy": "policies",
     "PretrainConfig": "runs.config",
     "PretrainRun": "runs.pretrain",
+    "RandomEncoder": "images",
     "RewardFunction": "tasks",
     "RunError": "errors",
     "Task": "tasks",

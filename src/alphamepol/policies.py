@@ -1,7 +1,8 @@
 """Policies."""
 
+import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,10 +16,12 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from alphamepol.distributions import Categorical, Distribution, Normal
 from alphamepol.errors import InputError
+from alphamepol.images import Shape, Trunk, image_shape
 from alphamepol.memory import ActionRange, Memory, Recollection
 from alphamepol.scaling import Scaling
 
-MEMORY_KEY = 1 << 30
+MEMORY_KEY, TRUNK_KEY = 1 << 30, (1 << 30) + 1
+"""Far from the keys of the layers, which `split` makes as `fold_in` of small numbers does."""
 
 
 class Policy(eqx.Module):
@@ -35,6 +38,8 @@ class Policy(eqx.Module):
     """The network from what is perceived, and the hidden values of a recurrent memory, to what `head` takes."""
     memory: eqx.AbstractVar[Memory | None]
     scaling: eqx.AbstractVar[Scaling | None]
+    trunk: eqx.AbstractVar[Trunk | None]
+    """What sees observations that are images, before `layers`."""
 
     @property
     @abstractmethod
@@ -50,23 +55,24 @@ class Policy(eqx.Module):
         return None if self.memory is None else self.memory.begin()
 
     def perceive(
-        self, observation: Shaped[Array | np.ndarray, " observation"], recollection: Recollection | None = None
-    ) -> Float[Array, " inputs"]:
-        """The scaled observation, and what memory adds; without a recollection, at the first step of an episode."""
+        self, observation: Shaped[Array | np.ndarray, "..."], recollection: Recollection | None = None
+    ) -> Shaped[Array, " inputs"]:
+        """The scaled observation as a vector, and what memory adds; without a recollection, at the first step of an
+        episode."""
         observation = self._scaled(observation)
         if self.memory is None:
             return jnp.asarray(observation)
         return self.memory.perceive(observation, self.memory.begin() if recollection is None else recollection)
 
     def distribution(
-        self, observation: Shaped[Array | np.ndarray, " observation"], recollection: Recollection | None = None
+        self, observation: Shaped[Array | np.ndarray, "..."], recollection: Recollection | None = None
     ) -> Distribution:
         """The distribution that the action is drawn from; without a recollection, at the first step of an episode."""
         return self.head(self._run(observation, recollection)[0])
 
     def act(
         self,
-        observation: Shaped[Array | np.ndarray, " observation"],
+        observation: Shaped[Array | np.ndarray, "..."],
         recollection: Recollection | None = None,
         *,
         key: PRNGKeyArray,
@@ -76,10 +82,14 @@ class Policy(eqx.Module):
         action = self.head(outputs).sample(key=key)
         return action, self.memory and self.memory.remember(self._scaled(observation), action, hidden)
 
+    def network(self, inputs: Shaped[Array, " network_inputs"]) -> Float[Array, " outputs"]:
+        """What `head` takes, from what is perceived and the hidden values of a recurrent memory."""
+        return run_network(self.trunk, self.layers, inputs, jnp.tanh)
+
     def network_inputs(
-        self, perceived: Float[Array, "time inputs"], starts: Bool[Array, " time"] | None = None
-    ) -> Float[Array, "time network_inputs"]:
-        """What `layers` take at every step of a trajectory, from what was perceived; `starts`: where episodes begin."""
+        self, perceived: Shaped[Array, "time inputs"], starts: Bool[Array, " time"] | None = None
+    ) -> Shaped[Array, "time network_inputs"]:
+        """What `network` takes at every step of a trajectory, from what was perceived; `starts`: where episodes are."""
         if self.memory is None or self.memory.recurrence is None:
             return perceived
         return jnp.concatenate([perceived, self.memory.listen_along(perceived, starts)], axis=-1)
@@ -87,12 +97,14 @@ class Policy(eqx.Module):
     @property
     def observation_size(self) -> int:
         """How many numbers an observation has."""
+        if self.trunk is not None:
+            return self.trunk.pixels
         return self.layers[0].weight.shape[-1] if self.memory is None else self.memory.change_scale.shape[-1]
 
     @property
     def perceived_size(self) -> int:
         """How many numbers `perceive` gives."""
-        return self.layers[0].weight.shape[-1] if self.memory is None else self.memory.inputs
+        return self.observation_size if self.memory is None else self.memory.inputs
 
     @property
     def architecture(self) -> dict[str, Any]:
@@ -105,7 +117,7 @@ class Policy(eqx.Module):
             "actions": self.scaling.actions.describe(),
             "features": self.scaling.particle_deviation.shape[-1],
         }
-        more = {"memory": memory, "scaling": scaling}
+        more = {"memory": memory, "scaling": scaling, "image": self.trunk and list(self.trunk.shape)}
         return {
             "kind": self.kind,
             "observation_size": self.observation_size,
@@ -113,28 +125,27 @@ class Policy(eqx.Module):
             "hidden": [layer.out_features for layer in self.layers[:-1]],
         } | {name: part for name, part in more.items() if part}
 
-    def _scaled(
-        self, observation: Shaped[Array | np.ndarray, " observation"]
-    ) -> Shaped[Array | np.ndarray, " observation"]:
-        return observation if self.scaling is None else self.scaling.observation(observation)
+    def _scaled(self, observation: Shaped[Array | np.ndarray, "..."]) -> Shaped[Array | np.ndarray, " observation"]:
+        return observation.ravel() if self.scaling is None else self.scaling.observation(observation.ravel())
 
     def _run(
-        self, observation: Shaped[Array | np.ndarray, " observation"], recollection: Recollection | None
+        self, observation: Shaped[Array | np.ndarray, "..."], recollection: Recollection | None
     ) -> tuple[Float[Array, " outputs"], Float[Array, " units"]]:
         """The outputs of the network, and the hidden values of the memory."""
         recollection = self.begin() if recollection is None else recollection
         perceived = self.perceive(observation, recollection)
         hidden = self.memory.listen(perceived, recollection.hidden) if self.memory and recollection else jnp.zeros(0)
-        return feed_forward(self.layers, jnp.concatenate([perceived, hidden])), hidden
+        return self.network(jnp.concatenate([perceived, hidden])), hidden
 
 
 class GaussianPolicy(Policy):
-    """A normal distribution: its mean a ReLU network of what is perceived, its σ one number per action component."""
+    """A normal distribution: its mean a network of what is perceived, its σ one number per action component."""
 
     layers: tuple[eqx.nn.Linear, ...]
     log_std: Float[Array, " action"]
     memory: Memory | None
     scaling: Scaling | None
+    trunk: Trunk | None
 
     def __init__(
         self,
@@ -144,6 +155,7 @@ class GaussianPolicy(Policy):
         initial_log_std: float = -1.5,
         memory: Memory | None = None,
         scaling: Scaling | None = None,
+        trunk: Trunk | None = None,
         *,
         key: PRNGKeyArray,
     ):
@@ -152,10 +164,11 @@ class GaussianPolicy(Policy):
         The biases matter: were they zero, every unit of the first layer would bend at the origin, and a policy could
         hardly do one thing in one room and another in the next.
         """
-        self.layers = xavier_layers([_input_size(observation_size, memory), *hidden, action_size], key=key)
+        self.layers = xavier_layers([_input_size(observation_size, memory, trunk), *hidden, action_size], key=key)
         self.log_std = jnp.zeros(action_size) + initial_log_std
         self.memory = memory
         self.scaling = scaling
+        self.trunk = trunk
 
     @property
     def kind(self) -> str:
@@ -168,18 +181,19 @@ class GaussianPolicy(Policy):
         return Normal(middle + half * outputs, self.log_std + jnp.log(half))
 
     def mean(
-        self, observation: Float[Array | np.ndarray, " observation"], recollection: Recollection | None = None
+        self, observation: Shaped[Array | np.ndarray, "..."], recollection: Recollection | None = None
     ) -> Float[Array, " action"]:
         """The deterministic action; without a recollection, at the first step of an episode."""
         return self.head(self._run(observation, recollection)[0]).mean
 
 
 class CategoricalPolicy(Policy):
-    """A choice among finitely many actions: its logits a ReLU network of what is perceived."""
+    """A choice among finitely many actions: its logits a network of what is perceived."""
 
     layers: tuple[eqx.nn.Linear, ...]
     memory: Memory | None
     scaling: Scaling | None
+    trunk: Trunk | None
 
     def __init__(
         self,
@@ -188,12 +202,14 @@ class CategoricalPolicy(Policy):
         hidden: Sequence[int] = (300, 300),
         memory: Memory | None = None,
         scaling: Scaling | None = None,
+        trunk: Trunk | None = None,
         *,
         key: PRNGKeyArray,
     ):
-        self.layers = xavier_layers([_input_size(observation_size, memory), *hidden, actions], key=key)
+        self.layers = xavier_layers([_input_size(observation_size, memory, trunk), *hidden, actions], key=key)
         self.memory = memory
         self.scaling = scaling
+        self.trunk = trunk
 
     @property
     def kind(self) -> str:
@@ -210,19 +226,27 @@ class PolicyShape(NamedTuple):
     observation_size: int
     action_size: int
     actions: ActionRange
+    image: Shape | None = None
+    """The shape of observations, if they are images."""
 
     @classmethod
     def of_spaces(cls, observation_space: gymnasium.Space, action_space: gymnasium.Space) -> "PolicyShape":
-        """Gaussian for vectors of actions, categorical for a finite choice."""
-        if not isinstance(observation_space, gymnasium.spaces.Box) or len(observation_space.shape) != 1:
-            raise InputError(f"observation_space: {observation_space} is not possible, only vectors (Box)")
-        (inputs,) = observation_space.shape
+        """Gaussian for vectors of actions, categorical for a finite choice; convolutional for images."""
+        image = image_shape(observation_space)
+        if image is None and (
+            not isinstance(observation_space, gymnasium.spaces.Box) or len(observation_space.shape) != 1
+        ):
+            raise InputError(
+                f"observation_space: {observation_space} is not possible, only vectors (Box) and images (uint8, "
+                f"height x width x channels, at least 7 x 7)"
+            )
+        inputs = math.prod(observation_space.shape or ())
         if isinstance(action_space, gymnasium.spaces.Discrete) and action_space.start == 0:
             choices = int(action_space.n)
-            return cls("categorical", inputs, choices, ActionRange(choices))
+            return cls("categorical", inputs, choices, ActionRange(choices), image)
         if isinstance(action_space, gymnasium.spaces.Box) and len(action_space.shape) == 1:
             actions = ActionRange(0, tuple(action_space.low.tolist()), tuple(action_space.high.tolist()))
-            return cls("gaussian", inputs, actions.size, actions)
+            return cls("gaussian", inputs, actions.size, actions, image)
         raise InputError(f"action_space: {action_space} is not possible, only vectors (Box) and Discrete from 0 on")
 
 
@@ -243,14 +267,14 @@ def fresh_policy(shape: PolicyShape, settings: PolicySettings, *, key: PRNGKeyAr
     memory = None
     if settings.memory != "none":
         units = settings.recurrent_units if settings.memory == "recurrent" else 0
-        # Far from the keys of the layers, which `split` makes as `fold_in` of small numbers does.
         memory = Memory(shape.observation_size, shape.actions, units, key=jax.random.fold_in(key, MEMORY_KEY))
     features = settings.scaled_features
     scaling = Scaling(shape.observation_size, features, shape.actions) if features else None
+    trunk = shape.image and Trunk(shape.image, key=jax.random.fold_in(key, TRUNK_KEY))
     sizes = shape.observation_size, shape.action_size, settings.hidden
     if shape.kind == "categorical":
-        return CategoricalPolicy(*sizes, memory, scaling, key=key)
-    return GaussianPolicy(*sizes, settings.initial_log_std, memory, scaling, key=key)
+        return CategoricalPolicy(*sizes, memory, scaling, trunk, key=key)
+    return GaussianPolicy(*sizes, settings.initial_log_std, memory, scaling, trunk, key=key)
 
 
 def stack_policies(policies: Sequence[Policy]) -> Policy:
@@ -262,11 +286,28 @@ def stack_policies(policies: Sequence[Policy]) -> Policy:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies)
 
 
-def feed_forward(layers: Sequence[eqx.nn.Linear], inputs: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-    """A network with ReLU between its layers."""
+def feed_forward(
+    layers: Sequence[eqx.nn.Linear],
+    inputs: Float[Array, " inputs"],
+    activation: Callable[[Array], Array] = jax.nn.relu,
+) -> Float[Array, " outputs"]:
+    """A network with ReLU, or another activation, between its layers."""
     for layer in layers[:-1]:
-        inputs = jax.nn.relu(layer(inputs))
+        inputs = activation(layer(inputs))
     return layers[-1](inputs)
+
+
+def run_network(
+    trunk: Trunk | None,
+    layers: Sequence[eqx.nn.Linear],
+    inputs: Shaped[Array, " inputs"],
+    after_trunk: Callable[[Array], Array] = jax.nn.relu,
+) -> Float[Array, " outputs"]:
+    """A network of vectors, or one that sees the image which its inputs begin with, then with another activation."""
+    if trunk is None:
+        return feed_forward(layers, inputs)
+    seen = jnp.concatenate([trunk(inputs[: trunk.pixels]), inputs[trunk.pixels :]])
+    return feed_forward(layers, seen, after_trunk)
 
 
 def xavier_layers(sizes: Sequence[int], *, key: PRNGKeyArray) -> tuple[eqx.nn.Linear, ...]:
@@ -322,6 +363,8 @@ def unscaled(policy: Policy) -> Policy:
     scaling, memory = policy.scaling, policy.memory
     if scaling is None:
         return policy
+    if policy.trunk is not None:
+        raise InputError("policy: it scales images, each pixel by itself, which cannot become part of its convolutions")
     size = scaling.mean.shape[-1]
 
     def take_in(weight: Float[Array, "out inputs"], bias: Float[Array, " out"]) -> tuple[Array, Array]:
@@ -352,5 +395,7 @@ def unscaled(policy: Policy) -> Policy:
     )
 
 
-def _input_size(observation_size: int, memory: Memory | None) -> int:
-    return observation_size if memory is None else memory.inputs + memory.units
+def _input_size(observation_size: int, memory: Memory | None, trunk: Trunk | None) -> int:
+    """Of the first layer: what is perceived, an image by its trunk, and hidden values."""
+    added = 0 if memory is None else memory.inputs - observation_size + memory.units
+    return (observation_size if trunk is None else trunk.size) + added

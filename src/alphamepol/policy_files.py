@@ -11,6 +11,7 @@ import numpy as np
 
 from alphamepol.errors import InputError
 from alphamepol.files import fill, pack, unpack, write_atomically
+from alphamepol.images import Trunk
 from alphamepol.memory import ActionRange, Memory
 from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy
 from alphamepol.scaling import Scaling
@@ -52,6 +53,7 @@ def _template(
     hidden: Sequence[int],
     memory: dict[str, Any] | None = None,
     scaling: dict[str, Any] | None = None,
+    image: Sequence[int] | None = None,
 ) -> Policy:
     """The shapes of a policy, nothing allocated."""
     kinds: dict[str, Callable[..., Policy]] = {"gaussian": GaussianPolicy, "categorical": CategoricalPolicy}
@@ -67,9 +69,16 @@ def _template(
         key = jax.random.key(0)
         remembered = memory and Memory(observation_size, actions, memory["recurrent_units"], key=key)
         scaled = scaling and Scaling(observation_size, scaling["features"], actions)
-        return kinds[kind](observation_size, action_size, hidden, memory=remembered, scaling=scaled, key=key)
+        trunk = Trunk(_image(image), key=key) if image else None
+        sizes = observation_size, action_size, hidden
+        return kinds[kind](*sizes, memory=remembered, scaling=scaled, trunk=trunk, key=key)
 
     return eqx.filter_eval_shape(build)
+
+
+def _image(shape: Sequence[int]) -> tuple[int, int, int]:
+    height, width, channels = shape
+    return height, width, channels
 
 
 def read_actions(description: dict[str, Any], kind: str, action_size: int) -> ActionRange:

@@ -32,6 +32,8 @@ def to_sb3_zip(policy: Policy, observation_space: gymnasium.Space, action_space:
     PPO and sb3_contrib's TRPO both load it and train on. It is PPO that saves it, because TRPO would save a gradient
     clipping of 0, with which PPO learns nothing; and it has the default `target_kl` of TRPO, which needs one.
     """
+    if policy.trunk is not None:
+        raise InputError("to: Stable-Baselines3 has other networks for images than ours; export to safetensors")
     policy = unscaled(policy)
     if policy.memory is not None:
         if policy.memory.recurrence is not None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from alphamepol.environments.cmp import CMP, Member
 from alphamepol.environments.host import HostMember
@@ -20,6 +20,10 @@ GOAL_RADIUS = 0.1
 
 class Task(eqx.Module):
     """What one step is worth, and whether it ends the episode. Array fields are parameters, as in a CMP."""
+
+    def set_up(self, member: Member) -> Member:
+        """The member in which the task is done; another than the given one if the task can be seen in it."""
+        return member
 
     @abstractmethod
     def reward(
@@ -42,7 +46,7 @@ class Goal(Task):
     place: Float[Array, " features"]
     radius: Float[Array, ""]
 
-    def __init__(self, place: Sequence[float] | Float[Array, " features"], radius: float = GOAL_RADIUS):
+    def __init__(self, place: Sequence[float | int] | Float[Array, " features"], radius: float = GOAL_RADIUS):
         self.place = jnp.array(place, float)
         self.radius = jnp.array(radius, float)
 
@@ -80,8 +84,32 @@ class HalfSpace(Task):
         return {"normal": self.normal.tolist(), "offset": float(self.offset)}
 
 
+class GoalCell(Task):
+    """A goal in a cell (column, row) of a MiniGrid, where the agent sees it: MiniGrid's own reward, and its end."""
+
+    place: Int[Array, "2"]
+
+    def __init__(self, place: Sequence[float | int] | Shaped[Array, "2"]):
+        self.place = jnp.array(place, jnp.int32)
+
+    def set_up(self, member: Member) -> Member:
+        assert isinstance(member, HasCells)
+        return member.with_goal(self.place)
+
+    def reward(
+        self, member: Member, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
+    ) -> Float[Array, ""]:
+        return reached.reward
+
+    def ended(self, member: Member, reached: PyTree[Array]) -> Bool[Array, ""]:
+        return jnp.array(False)  # beside the ends of the member
+
+    def describe(self) -> list[int]:
+        return self.place.tolist()
+
+
 class EnvironmentReward(Task):
-    """The reward that a Gymnasium environment gives itself."""
+    """The reward that an environment gives itself: one of Gymnasium, or a MiniGrid with a goal on its map."""
 
     def reward(
         self, member: Member, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
@@ -130,51 +158,66 @@ class HasFreeSpace(Protocol):
         """A place drawn uniformly from the free space."""
         ...
 
-    def explain_no_place(self, place: Sequence[float]) -> str | None:
+    def explain_no_place(self, place: Sequence[float | int]) -> str | None:
         """Why nothing can ever be at `place`, as the end of a sentence; None if something can."""
         ...
 
 
-def random_goals(member: Member, count: int, *, key: PRNGKeyArray, radius: float = GOAL_RADIUS) -> list[Goal]:
+@runtime_checkable
+class HasCells(Protocol):
+    """A member whose goals are things in its cells."""
+
+    def with_goal(self, cell: Int[Array, "2"]) -> Member:
+        """The same member with a goal in a cell (column, row)."""
+        ...
+
+
+def random_goals(member: Member, count: int, *, key: PRNGKeyArray, radius: float = GOAL_RADIUS) -> list[Task]:
     """Goals uniform over the member's free space; the same key gives the same goals."""
     if not isinstance(member, HasFreeSpace):
         raise InputError("task: this member has no tasks of its own, and no goals can be drawn in it; give --goals")
     places = jax.vmap(lambda key: member.draw_place(key=key))(jax.random.split(key, count))
-    return [Goal(place, radius) for place in places]
+    return [goal_at(member, place.tolist(), radius) for place in places]
 
 
-def goal_at(member: Member, place: Sequence[float], radius: float = GOAL_RADIUS) -> Goal:
-    """A goal at a place, which must be one that can be reached at all."""
-    goal = Goal(place, radius)
-    check_tasks([goal], member)
-    return goal
+def goal_at(member: Member, place: Sequence[float | int], radius: float = GOAL_RADIUS) -> Task:
+    """A goal at a place: in a cell where the member has cells, else within a radius in feature space.
+
+    Refuses a place where nothing can ever be.
+    """
+    reason = member.explain_no_place(place) if isinstance(member, HasFreeSpace) else None
+    if reason is not None:
+        raise InputError(f"goal: {' '.join(f'{value:g}' for value in place)} was given, {reason}")
+    if not (math.isfinite(radius) and radius > 0):
+        raise InputError(f"radius: {radius:g} was given; it must be above 0 and finite")
+    return GoalCell(place) if isinstance(member, HasCells) else Goal(place, radius)
+
+
+def place_size(member: Member) -> int:
+    """How many numbers say where a goal is."""
+    return 2 if isinstance(member, HasCells) else feature_size(member)
 
 
 def check_tasks(tasks: Sequence[Task], member: Member) -> None:
     """Refuse tasks that make no sense in a member: numbers that do not fit, or a goal where nothing can ever be."""
     stack_tasks(tasks)
     for task in tasks:
-        if isinstance(task, Goal):
-            _check_goal(task, member)
-        if isinstance(task, EnvironmentReward) and not isinstance(member, HostMember):
+        if isinstance(task, Goal | GoalCell):
+            goal_at(member, task.describe(), float(task.radius) if isinstance(task, Goal) else GOAL_RADIUS)
+        if isinstance(task, GoalCell) and not isinstance(member, HasCells):
+            raise InputError(
+                f"task: {type(member).__name__} has no cells that a goal could be in; give goals as places"
+            )
+        if isinstance(task, EnvironmentReward) and not isinstance(member, HostMember | HasCells):
             raise InputError(f"task: {type(member).__name__} gives no reward of its own; give goals or another task")
     # The tasks have the same structure and shapes, so that one of them stands for all.
-    one, size = tasks[0], feature_size(member)
+    one, size = tasks[0], place_size(member)
     for field in ("place", "normal"):
         if hasattr(one, field) and getattr(one, field).shape != (size,):
             raise InputError(f"{field}: {getattr(one, field).tolist()} was given; {size} numbers are needed")
     for name, shape in jax.eval_shape(partial(_try_out, one, member), jax.random.key(0)).items():
         if shape.shape != ():
             raise InputError(f"task: its {name} has the shape {shape.shape}; it must be one number")
-
-
-def _check_goal(goal: Goal, member: Member) -> None:
-    reason = member.explain_no_place(goal.describe()) if isinstance(member, HasFreeSpace) else None
-    if reason is not None:
-        raise InputError(f"goal: {' '.join(f'{value:g}' for value in goal.describe())} was given, {reason}")
-    radius = float(goal.radius)
-    if not (math.isfinite(radius) and radius > 0):
-        raise InputError(f"radius: {radius:g} was given; it must be above 0 and finite")
 
 
 def feature_size(member: Member) -> int:

@@ -364,16 +364,15 @@ def test_the_class_has_the_members_of_the_paper():
         assert member.observation_space == gymnasium.spaces.Box(-np.inf, np.inf, (29,), np.float32)
         assert member.action_space == gymnasium.spaces.Box(-1, 1, (8,), np.float32)
         assert (member.feature_size, member.time_limit) == (2, math.inf)
-        # Patches tile the map: blocks the darker the higher, the rest wall.
-        assert member.extent == (-1, 7, -1, 5)
-        assert sum(math.prod(patch.size) for patch in member.patches) == 48
-    assert [(patch.corner, patch.size) for patch in up.patches] == [
+        # Patches tile the map: blocks, the rest wall.
+        assert member.map.extent == (-1, 7, -1, 5)
+        assert sum(math.prod(patch.size) for patch in member.map.patches) == 48
+    assert [(patch.corner, patch.size) for patch in up.map.patches] == [
         *[((west, -1), (2, 2)) for west, _ in WEST_EAST], ((-1, 1), (8, 4))
     ]  # fmt: skip
-    assert [(patch.corner, patch.size) for patch in down.patches] == [((west, -1), (2, 6)) for west, _ in WEST_EAST]
-    shades = [patch.shade for patch in up.patches]
-    assert shades == pytest.approx([0.0, 0.6 * 0.50 / 1.27, 0.6 * 0.90 / 1.27, 0.6, 1.0])
-    assert [patch.shade for patch in down.patches] == shades[3::-1]
+    assert [(patch.corner, patch.size) for patch in down.map.patches] == [((west, -1), (2, 6)) for west, _ in WEST_EAST]
+    assert [patch.kind for patch in up.map.patches] == ["level"] * 4 + ["wall"]
+    assert [patch.kind for patch in down.map.patches] == ["level"] * 4
 
 
 def test_classes_that_differ_can_be_told_apart():

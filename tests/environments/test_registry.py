@@ -16,6 +16,8 @@ from alphamepol.errors import InputError
         ("gridworld-slope", ("GWS", "GWN"), (0.8, 0.2)),
         ("multigrid", ("MG0", "MG1", "MG2", "MG3", "MG4", "MG5", "MG6", "MG7", "MG8", "MG9"), (0.1,) * 10),
         ("gridworld-counterexample", ("four-rooms", "two-halls"), (0.8, 0.2)),
+        ("minigrid", ("EasyG", "AdvG"), (0.8, 0.2)),
+        ("minigrid-counterexample", ("Unlock", "ObstructedMaze"), (0.8, 0.2)),
     ],
 )
 def test_names_and_probabilities(name, members, probabilities):
@@ -34,8 +36,8 @@ def test_members_have_the_map_and_the_slope_of_the_specification(facts):
 
 
 def test_every_class_is_in_the_specification():
-    ants = {"ant-stairs", "ant-stairs-implicitfast"}
-    assert set(CLASSES) == {facts.class_name for facts in oracle.MEMBERS} | ants
+    others = {"ant-stairs", "ant-stairs-implicitfast", "minigrid", "minigrid-counterexample"}
+    assert set(CLASSES) == {facts.class_name for facts in oracle.MEMBERS} | others
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():

@@ -25,7 +25,8 @@ from alphamepol.environments.ant import (
     spaces,
     start_state,
 )
-from alphamepol.environments.host import Board, HostClass, HostMember, MapPatch, Spaces
+from alphamepol.environments.host import Board, HostClass, HostMember, Spaces
+from alphamepol.environments.maps import Map, MapPatch
 from alphamepol.errors import RunError
 from alphamepol.machine import cores
 from alphamepol.tasks import HalfSpace
@@ -143,16 +144,14 @@ def ant_stairs(integrator: str = "RK4", with_time: bool = False) -> HostClass:
 def _member(name: str, with_time: bool) -> HostMember:
     stairs = STAIRS[name]
     blocks = tuple(
-        MapPatch((WEST + i * SIDE, SOUTH), (SIDE, stairs.width), 0.6 * height / max(stairs.heights))
-        for i, height in enumerate(stairs.heights)
+        MapPatch((WEST + i * SIDE, SOUTH), (SIDE, stairs.width), "level") for i in range(len(stairs.heights))
     )
     beyond = NORTH - stairs.north
-    wall = (MapPatch((WEST, stairs.north), (EAST - WEST, beyond), 1.0),) if beyond else ()
+    wall = (MapPatch((WEST, stairs.north), (EAST - WEST, beyond), "wall"),) if beyond else ()
     return HostMember(
         spaces=Spaces(*spaces(with_time)),
         feature_size=2,
         ceiling=math.log((EAST - WEST) * stairs.width),
         tasks=tuple(HalfSpace((1.0, 0.0), x) for x in GOALS[name]),
-        extent=(WEST, EAST, SOUTH, NORTH),
-        patches=blocks + wall,
+        map=Map((WEST, EAST, SOUTH, NORTH), blocks + wall),
     )

@@ -1,6 +1,7 @@
 """The interface of a controlled Markov process (CMP): an environment without a reward."""
 
 from abc import abstractmethod
+from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import gymnasium
@@ -53,3 +54,12 @@ class CMP(Member):
     @abstractmethod
     def step(self, state: PyTree[Array], action: Shaped[Array, "..."], *, key: PRNGKeyArray) -> PyTree[Array]:
         """Draw the state that follows `state` under `action`."""
+
+
+@runtime_checkable
+class HasPlace(Protocol):
+    """A member that is somewhere on a map which its particles do not tell."""
+
+    def place(self, state: PyTree[Array]) -> Float[Array, "2"]:
+        """Where the agent is."""
+        ...

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.layouts import parse_layout
+from alphamepol.environments.maps import Map, MapPatch
 from alphamepol.errors import InputError
 
 MAX_STEP = 0.2
@@ -81,6 +82,14 @@ class Gridworld(CMP):
         """ln of the free area."""
         return math.log(4.0 * float(np.mean(~np.asarray(self.walls))))
 
+    @property
+    def map(self) -> Map:
+        rows, columns = self.walls.shape
+        size = 2 / columns, 2 / rows
+        places = np.argwhere(np.asarray(self.walls)).tolist()
+        walls = (MapPatch((column * size[0] - 1, 1 - (row + 1) * size[1]), size, "wall") for row, column in places)
+        return Map((-1.0, 1.0, -1.0, 1.0), tuple(walls))
+
     def reset(self, *, key: PRNGKeyArray) -> Position:
         """Uniform over the free part of the north-west square."""
         cell_key, place_key = jax.random.split(key)
@@ -136,7 +145,7 @@ class Gridworld(CMP):
         within = jax.random.uniform(place_key, (2,), minval=1e-5, maxval=1 - 1e-5)
         return jnp.array([-1.0, 1.0]) + jnp.array([1.0, -1.0]) * size * (jnp.stack([column, row]) + within)
 
-    def explain_no_place(self, place: Sequence[float]) -> str | None:
+    def explain_no_place(self, place: Sequence[float | int]) -> str | None:
         if len(place) != 2:
             return f"which has {len(place)} coordinates; a place in a gridworld has 2"
         if not all(-1 <= coordinate <= 1 for coordinate in place):

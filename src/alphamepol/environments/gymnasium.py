@@ -12,22 +12,25 @@ import numpy as np
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.drawing import draw_trail
 from alphamepol.environments.host import HostClass
+from alphamepol.environments.minigrid import MiniGrid
+from alphamepol.environments.minigrid_drawing import draw_grid
 from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
 from alphamepol.mapping import device_for_little
 from alphamepol.memory import LARGEST, Memory, Recollection
 from alphamepol.policies import Policy, PolicyShape, unscaled
-from alphamepol.tasks import GOAL_RADIUS, Goal, Task, goal_at
+from alphamepol.tasks import GOAL_RADIUS, Goal, GoalCell, Task, goal_at
 
 
-class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
+class MemberEnvironment(gymnasium.Env[np.ndarray, Any]):
     """One member of a class, without reward unless it is given a task, truncated after `horizon` steps.
 
     **Arguments**
 
     - `class_name`, `member`: which member, by name or number.
     - `horizon`: steps until truncation.
-    - `render_mode`: None, or "rgb_array" for the map with the trail of the episode.
+    - `render_mode`: None, or "rgb_array" for the map: with the trail of the episode, or, of a MiniGrid, as MiniGrid
+      draws it.
     - `task`: what gives the reward and ends the episode.
     """
 
@@ -47,13 +50,15 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
             raise InputError(f"render_mode: {render_mode!r} was given; only 'rgb_array' or None is possible")
         self._device = device_for_little()
         with jax.default_device(self._device):
-            self.member = _member(class_name, member)
+            self.member: Any = _member(class_name, member)
+            if task is not None:
+                self.member = task.set_up(self.member)
         self.task = task
         self.horizon = int(horizon)
         self.render_mode = render_mode
         self.observation_space = self.member.observation_space
         self.action_space = self.member.action_space
-        self._trail: list[np.ndarray] = []
+        self._trail: list[np.ndarray] = []  # of a gridworld, for pictures
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -67,7 +72,7 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         self._remember()
         return np.array(observation), {}
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[np.ndarray, SupportsFloat, bool, bool, dict[str, Any]]:
         self._steps += 1
         with jax.default_device(self._device):
             # An array: a Python number would be compiled anew at every step.
@@ -78,17 +83,19 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         self._remember()
         reward = float(reward)  # once: each time it waits for the device
         # The name under which other libraries look for success.
-        info = {"is_success": reward > 0} if isinstance(self.task, Goal) else {}
+        info = {"is_success": reward > 0} if isinstance(self.task, Goal | GoalCell) else {}
         return np.array(observation), reward, bool(ended), self._steps >= self.horizon, info
 
     def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         if self.render_mode is None:
             return None
+        if isinstance(self.member, MiniGrid):
+            return draw_grid(self.member, self._state)
         goal = (self.task.place.tolist(), float(self.task.radius)) if isinstance(self.task, Goal) else None
         return draw_trail(self.member, np.stack(self._trail), goal)
 
     def _remember(self) -> None:
-        if self.render_mode is not None:
+        if self.render_mode is not None and not isinstance(self.member, MiniGrid):
             self._trail.append(np.asarray(self._state))
 
 
@@ -99,7 +106,7 @@ class MemoryObservation(
 
     **Arguments**
 
-    - `env`: a Gymnasium environment with vectors as observations.
+    - `env`: a Gymnasium environment with vectors or images as observations; images become vectors.
     - `policy`: the policy whose memory it is; or that memory.
     """
 
@@ -138,7 +145,7 @@ class MemoryObservation(
         return observation, reward, terminated, truncated, info
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
-        perceived, self._recollection = _perceive(self._memory, self._recollection, np.asarray(observation))
+        perceived, self._recollection = _perceive(self._memory, self._recollection, np.asarray(observation).ravel())
         return np.array(perceived)
 
     def _begin(self) -> None:
@@ -149,23 +156,27 @@ class MemoryObservation(
 def memory_space(observation_space: gymnasium.Space, memory: Memory) -> gymnasium.spaces.Box:
     """What a policy with this memory perceives of an observation space, the hidden values of a recurrent one aside."""
     assert isinstance(observation_space, gymnasium.spaces.Box)
-    remembered = np.full(memory.inputs - observation_space.shape[0], LARGEST, np.float32)
-    low = np.concatenate([observation_space.low.astype(np.float32), -remembered])
-    high = np.concatenate([observation_space.high.astype(np.float32), remembered])
+    low, high = (part.ravel().astype(np.float32) for part in (observation_space.low, observation_space.high))
+    remembered = np.full(memory.inputs - low.size, LARGEST, np.float32)
+    low, high = np.concatenate([low, -remembered]), np.concatenate([high, remembered])
     return gymnasium.spaces.Box(low, high, dtype=np.float32)
 
 
 def goal_environment(
     class_name: str,
     member: str | int | np.integer = 0,
-    goal: Sequence[float] | None = None,
+    goal: Sequence[float | int] | None = None,
     horizon: int = 400,
     render_mode: str | None = None,
     radius: float = GOAL_RADIUS,
 ) -> MemberEnvironment:
-    """A member whose reward is 1 for coming within `radius` of `goal`, which ends the episode."""
+    """A member with a goal, which ends the episode.
+
+    It gives 1 for coming within `radius` of `goal`; in a MiniGrid `goal` is a cell (column, row), and the reward
+    MiniGrid's own.
+    """
     if goal is None:
-        raise InputError("goal: none was given; say where it is, e.g. goal=(0.7, -0.7)")
+        raise InputError("goal: none was given; say where it is, e.g. goal=(0.7, -0.7), in a MiniGrid goal=(4, 3)")
     with jax.default_device(device_for_little()):
         task = goal_at(_member(class_name, member), [float(coordinate) for coordinate in goal], radius)
     return MemberEnvironment(class_name, member, horizon, render_mode, task)

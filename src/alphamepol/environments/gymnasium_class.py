@@ -14,6 +14,7 @@ from alphamepol.environments.gymnasium_fleet import GymnasiumFleet
 from alphamepol.environments.host import HostClass, HostMember, Spaces
 from alphamepol.environments.worker import EntropyOn, Particle, ParticleError, Recipe, Station
 from alphamepol.errors import InputError
+from alphamepol.images import image_shape
 from alphamepol.machine import cores
 from alphamepol.tasks import EnvironmentReward
 
@@ -28,6 +29,7 @@ def gymnasium_class(
     entropy_on: EntropyOn = None,
     *,
     name: str = "custom",
+    endless: bool = False,
     workers: int | None = None,
     copies: int | None = None,
 ) -> HostClass:
@@ -38,12 +40,15 @@ def gymnasium_class(
     **Arguments**
 
     - `members`: name → a Gymnasium id, or a function without arguments that makes the environment. Actions are a `Box`
-      or `Discrete`; observations whatever Gymnasium can flatten: a `Box` of any shape, `Discrete`, `Dict`, `Tuple` …
+      or `Discrete`; observations images (uint8, height x width x channels, at least 7 x 7), or whatever else
+      Gymnasium can flatten: a `Box` of any shape, `Discrete`, `Dict`, `Tuple` …
     - `probabilities`: one per member, summing to 1; uniform if not given.
     - `entropy_on`: what explores: indices or a slice of the flat observation, or a function. A function is given the
       observation as the environment returns it, or, where its parameter is called `info`, the step's `info`; with
       `(observation, info)` both. It returns a number or a vector. The whole flat observation if not given.
     - `name`: what reports call the class.
+    - `endless`: whether pre-training goes on where an environment says that an episode is over; such an environment
+      must bear further steps. Fine-tuning ends episodes either way.
     - `workers`: how many processes run environments; one per core if not given. Results do not depend on it.
     - `copies`: how many environments of each member a worker holds. If not given, one where a step takes two
       milliseconds or more, and up to 16 where it takes less. Results do not depend on it.
@@ -63,6 +68,7 @@ def gymnasium_class(
             Spaces(trial.observation_space, trial.action_space),
             trial.feature_size,
             time_limit=trial.time_limit,
+            endless=endless,
             tasks=(EnvironmentReward(),),
         )
         for name, trial in trials.items()
@@ -70,7 +76,7 @@ def gymnasium_class(
     slowest = max(trial.seconds for trial in trials.values())
     copies = copies or int(np.clip(math.ceil(TURN / slowest), 1, MOST_COPIES))
     fleet = GymnasiumFleet(recipe, next(iter(found.values())), workers or cores(), copies)
-    description = f"{[trial.what for trial in trials.values()]} {describe(entropy_on)}"
+    description = f"{[trial.what for trial in trials.values()]} {describe(entropy_on)}{' endless' * endless}"
     return HostClass(found, fleet, probabilities, name, description)
 
 
@@ -109,7 +115,7 @@ def _try_out(name: str, recipe: Recipe, steps: int = 5) -> Trial:
         raise InputError(f"members: {name!r} made {type(env).__name__}, which is no Gymnasium environment")
     try:
         action_space = _flat_actions(name, env.action_space)
-        observation_space = _flat_observations(name, env.observation_space)
+        observation_space = _observations(name, env.observation_space)
         station = Station(env, recipe)
         action_space.seed(0)
         size, durations = 0, []
@@ -145,7 +151,10 @@ def _flat_actions(name: str, space: gymnasium.Space) -> gymnasium.Space:
     raise InputError(f"members: {name!r} has the action space {space}; only Box and Discrete are possible")
 
 
-def _flat_observations(name: str, space: gymnasium.Space) -> gymnasium.spaces.Box:
+def _observations(name: str, space: gymnasium.Space) -> gymnasium.Space:
+    """Images as they are, all else flat."""
+    if image_shape(space):
+        return space
     flat = flatten_space(space) if space.is_np_flattenable else None
     if not isinstance(flat, gymnasium.spaces.Box):
         raise InputError(f"members: {name!r} has observations {space}, which Gymnasium cannot flatten into a vector")

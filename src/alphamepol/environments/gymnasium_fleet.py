@@ -146,9 +146,9 @@ class GymnasiumFleet:
 
 def _share(member: HostMember, stations: int, workers: int) -> SharedBoard:
     """Memory for a board, the actions, and the station that each worker is at."""
-    observation, action = member.observation_space.shape or (), member.action_space.shape or ()
+    action = member.action_space.shape or ()
     shapes = {
-        "observations": (stations, *observation),
+        "observations": (stations, member.observation_size),
         "particles": (stations, member.feature_size),
         "rewards": (stations,),
         "over": (stations,),

@@ -7,6 +7,8 @@ IDS = {
     "alphamepol/GWN-v0": {"class_name": "gridworld-slope", "member": "GWN"},
     "alphamepol/MultiGrid-v0": {"class_name": "multigrid", "member": 0},
     "alphamepol/Counterexample-v0": {"class_name": "gridworld-counterexample", "member": 0},
+    "alphamepol/EasyG-v0": {"class_name": "minigrid", "member": "EasyG", "horizon": 150},
+    "alphamepol/AdvG-v0": {"class_name": "minigrid", "member": "AdvG", "horizon": 150},
 }
 
 

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped, UInt32
 
 from alphamepol.environments.cmp import Member
 from alphamepol.environments.environment_class import EnvironmentClass, check_probabilities, find_member
+from alphamepol.environments.maps import Map
 from alphamepol.errors import InputError
 
 
@@ -31,20 +32,10 @@ class HostState(eqx.Module):
 
 @dataclass(frozen=True, eq=False)
 class Spaces:
-    """What is observed and done, both flat. Spaces cannot be hashed; this can, as itself."""
+    """What is observed and done, both as vectors, but for images. Spaces cannot be hashed; this can, as itself."""
 
     observation: gymnasium.Space
     action: gymnasium.Space
-
-
-class MapPatch(eqx.Module):
-    """A rectangle of the ground that maps draw."""
-
-    corner: tuple[float, float] = eqx.field(static=True)
-    """South-west."""
-    size: tuple[float, float] = eqx.field(static=True)
-    shade: float = eqx.field(static=True)
-    """0 for level ground, 1 for wall."""
 
 
 class HostMember(Member):
@@ -57,9 +48,10 @@ class HostMember(Member):
     """The steps after which the environment itself cuts an episode."""
     tasks: tuple[Any, ...] = ()
     """Its own tasks (`alphamepol.Task`), for fine-tuning."""
-    extent: tuple[float, float, float, float] | None = eqx.field(static=True, default=None)
-    """West, east, south and north end of its map, where particles are places on one."""
-    patches: tuple[MapPatch, ...] = ()
+    endless: bool = eqx.field(static=True, default=False)
+    """Whether pre-training goes on where the environment ends an episode."""
+    map: Map | None = eqx.field(static=True, default=None)
+    """Where particles are places on one."""
 
     @property
     def observation_space(self) -> gymnasium.Space:
@@ -70,13 +62,19 @@ class HostMember(Member):
         return self.spaces.action
 
     @property
+    def observation_size(self) -> int:
+        """How many numbers an observation has; states hold it as a vector."""
+        return int(np.prod(self.spaces.observation.shape or ()))
+
+    @property
     def entropy_ceiling(self) -> float:
         return self.ceiling
 
     def blank_state(self) -> HostState:
         """A state of the right shapes, with nothing in it."""
-        observation = jnp.zeros(self.spaces.observation.shape or ())
-        return HostState(observation, jnp.zeros(self.feature_size), jnp.zeros(()), jnp.zeros((), bool))
+        return HostState(
+            jnp.zeros(self.observation_size), jnp.zeros(self.feature_size), jnp.zeros(()), jnp.zeros((), bool)
+        )
 
     def observe(self, state: HostState) -> Float[Array, " observation"]:
         return state.observation
@@ -105,7 +103,7 @@ class Board:
     @classmethod
     def empty(cls, stations: int, member: HostMember, together: int) -> "Board":
         return cls(
-            np.zeros((stations, *(member.spaces.observation.shape or ())), np.float32),
+            np.zeros((stations, member.observation_size), np.float32),
             np.zeros((stations, member.feature_size), np.float32),
             np.zeros(stations, np.float32),
             np.zeros(stations, bool),

@@ -11,6 +11,8 @@ from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.gridworld import MAX_STEP, Gridworld
 from alphamepol.environments.host import AnyClass, HostClass
 from alphamepol.environments.layouts import FOUR_ROOMS, MULTIGRID, TWO_HALLS
+from alphamepol.environments.minigrid import MiniGrid
+from alphamepol.environments.minigrid_map import ADVERSE, ADVERSE_GOALS, EASY, EASY_GOALS
 from alphamepol.errors import InputError
 
 
@@ -114,10 +116,29 @@ def ant_stairs_implicitfast() -> HostClass:
     return ant_stairs(integrator="implicitfast")
 
 
+def minigrid() -> EnvironmentClass[MiniGrid]:
+    """Grids seen through a 7 x 7 view: a large easy one, and one behind a door where the agent moves backward"""
+    size = (18, 18)
+    members = {
+        "EasyG": MiniGrid(EASY, goals=EASY_GOALS, size=size),
+        "AdvG": MiniGrid(ADVERSE, backward=True, goals=ADVERSE_GOALS, size=size),
+    }
+    return EnvironmentClass(members, [0.8, 0.2], name="minigrid")
+
+
+def minigrid_counterexample() -> HostClass:
+    """Farama's Unlock and ObstructedMaze, where a risk-averse objective should make no difference; needs MiniGrid"""
+    from alphamepol.environments.farama_minigrid import minigrid_counterexample
+
+    return minigrid_counterexample()
+
+
 CLASSES: dict[str, Callable[[], AnyClass]] = {
     "gridworld-slope": gridworld_slope,
     "multigrid": multigrid,
     "gridworld-counterexample": gridworld_counterexample,
     "ant-stairs": ant_stairs,
     "ant-stairs-implicitfast": ant_stairs_implicitfast,
+    "minigrid": minigrid,
+    "minigrid-counterexample": minigrid_counterexample,
 }

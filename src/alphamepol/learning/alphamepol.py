@@ -1,13 +1,14 @@
 """αMEPOL: what one epoch's samples of one seed do to its policy, off-policy (Algorithm 2) or on-policy (Algorithm 1).
 
-MEPOL is the same with α = 1: every mini-batch is in the tail.
+MEPOL is the same with α = 1: every mini-batch is in the tail, or, to learn from no more samples than αMEPOL does, a
+random part of them.
 """
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from alphamepol.estimation.entropy import entropy_of_masses, kl_of_masses, neighbour_masses, particle_entropy
 from alphamepol.estimation.knn import Neighbourhood
@@ -66,16 +67,22 @@ def improve_off_policy(
     *,
     tail_size: int,
     max_iterations: int,
+    subset_size: int | None = None,
+    key: PRNGKeyArray | None = None,
 ) -> tuple[Learner, EpochReport]:
     """Climb the importance-weighted entropy of the tail until the trust region or `max_iterations` ends the epoch.
 
-    `tail_size` is ⌈αM⌉ (E7), `trust_region` is δ, the largest KL (E6) from the policy that sampled.
+    `tail_size` is ⌈αM⌉ (E7), `trust_region` is δ, the largest KL (E6) from the policy that sampled. With a smaller
+    `subset_size` each gradient is of so many mini-batches of the tail, drawn anew with `key` (matched-sample MEPOL).
     """
     sampling_log_probs = log_probabilities(learner.policy, trajectories.perceived, trajectories.actions)
 
     def step(current: Iterate) -> Iterate:
         rate = learning_rate * 0.5**current.backtracks
-        gradient = tail_gradient(current, trajectories, neighbourhood, tail_size)
+        tail = jnp.argsort(current.entropies)[:tail_size]
+        if subset_size is not None and subset_size < tail_size:
+            tail = jax.random.choice(_iteration_key(key, current), tail, (subset_size,), replace=False)
+        gradient = tail_gradient(current, trajectories, neighbourhood, tail)
         candidate = ascend(current.learner, gradient, rate)
         log_probs = log_probabilities(candidate.policy, trajectories.perceived, trajectories.actions)
         log_ratios = log_probs - sampling_log_probs
@@ -125,13 +132,20 @@ def improve_on_policy(
     return improved, _report(entropies, end, tail_size)
 
 
-def tail_gradient(iterate: Iterate, trajectories: Trajectories, neighbourhood: Neighbourhood, tail_size: int) -> Policy:
-    """(E8): the gradient of the mean of the tail's importance-weighted entropies.
+def _iteration_key(key: PRNGKeyArray | None, iterate: Iterate) -> PRNGKeyArray:
+    if key is None:
+        raise ValueError("key: random subsets need one")
+    return jax.random.fold_in(key, iterate.iterations)
+
+
+def tail_gradient(
+    iterate: Iterate, trajectories: Trajectories, neighbourhood: Neighbourhood, tail: Int[Array, " tail"]
+) -> Policy:
+    """(E8): the gradient of the mean of the tail's importance-weighted entropies; `tail` are numbers of mini-batches.
 
     Only the tail is differentiated. By the chain rule over ln π: first the few numbers ∂H/∂ ln π(a_t|s_t), then
     one backward pass through the network.
     """
-    tail = jnp.argsort(iterate.entropies)[:tail_size]
     samples, neighbours, log_ratios = jax.tree.map(
         lambda leaf: leaf[tail], (trajectories, neighbourhood, iterate.log_ratios)
     )

@@ -9,29 +9,38 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
-from alphamepol.policies import feed_forward
+from alphamepol.images import Shape, Trunk
+from alphamepol.policies import run_network
 
 ADAM = optax.scale_by_adam()
+TRUNK_KEY = 1 << 30
+"""Far from the keys of the layers."""
 
 
 class Critic(eqx.Module):
     """The value of what is perceived by a ReLU network, with the Adam moments that it is fitted with."""
 
+    trunk: Trunk | None
+    """What sees the image that its inputs begin with, if they do."""
     layers: tuple[eqx.nn.Linear, ...]
     moments: optax.OptState
 
-    def __init__(self, input_size: int, hidden: Sequence[int] = (64, 64), *, key: PRNGKeyArray):
+    def __init__(
+        self, input_size: int, hidden: Sequence[int] = (64, 64), image: Shape | None = None, *, key: PRNGKeyArray
+    ):
         """Orthogonal weights (gain √2, 1 for the last layer), biases of zero."""
-        sizes = [input_size, *hidden, 1]
+        self.trunk = image and Trunk(image, key=jax.random.fold_in(key, TRUNK_KEY))
+        seen = 0 if self.trunk is None else self.trunk.size - self.trunk.pixels
+        sizes = [input_size + seen, *hidden, 1]
         keys = jax.random.split(key, len(sizes) - 1)
         gains = [2**0.5] * len(hidden) + [1.0]
         self.layers = tuple(
             _orthogonal(*widths, gain, key=key) for widths, gain, key in zip(pairwise(sizes), gains, keys, strict=True)
         )
-        self.moments = ADAM.init(self.layers)  # pyright: ignore[reportArgumentType] (Optax does not know modules)
+        self.moments = ADAM.init((self.trunk, self.layers))  # pyright: ignore[reportArgumentType] (Optax does not know modules)
 
-    def __call__(self, perceived: Float[Array, " inputs"]) -> Float[Array, ""]:
-        return feed_forward(self.layers, perceived)[0]
+    def __call__(self, perceived: Shaped[Array, " inputs"]) -> Float[Array, ""]:
+        return run_network(self.trunk, self.layers, perceived)[0]
 
 
 def fit_critic(
@@ -57,15 +66,18 @@ def fit_critic(
 
     order, weights = (part.reshape(-1, batch) for part in jax.vmap(shuffled)(jax.random.split(key, passes)))
 
-    def loss(layers, chosen, weights):
-        errors = jax.vmap(lambda one: feed_forward(layers, one)[0])(inputs[chosen]) - targets[chosen]
+    def loss(network, chosen, weights):
+        errors = jax.vmap(lambda one: run_network(network[0], network[1], one)[0])(inputs[chosen]) - targets[chosen]
         return jnp.sum(weights * errors**2) / jnp.sum(weights)
 
     def fit(critic: Critic, minibatch):
-        error, gradient = jax.value_and_grad(loss)(critic.layers, *minibatch)
+        network = critic.trunk, critic.layers
+        error, gradient = jax.value_and_grad(loss)(network, *minibatch)
         direction, moments = ADAM.update(gradient, critic.moments)
-        layers = jax.tree.map(lambda parameter, change: parameter - rate * change, critic.layers, direction)
-        return eqx.tree_at(lambda critic: (critic.layers, critic.moments), critic, (layers, moments)), error
+        trunk, layers = jax.tree.map(lambda parameter, change: parameter - rate * change, network, direction)
+        parts = trunk, layers, moments
+        is_none = lambda leaf: leaf is None  # noqa: E731
+        return eqx.tree_at(lambda c: (c.trunk, c.layers, c.moments), critic, parts, is_leaf=is_none), error
 
     critic, errors = jax.lax.scan(fit, critic, (order, weights))
     return critic, jnp.mean(errors)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from alphamepol.mapping import rows_per_product
-from alphamepol.policies import Policy, feed_forward
+from alphamepol.policies import Policy
 
 
 def log_probabilities(
@@ -19,8 +19,8 @@ def log_probabilities(
     # A recurrent memory goes through all trajectories side by side, step by step; the rest goes piece by piece.
     inputs = jax.vmap(policy.network_inputs)(perceived)
 
-    def one_step(inputs: Float[Array, " inputs"], action: Shaped[Array, "..."]) -> Float[Array, ""]:
-        return policy.head(feed_forward(policy.layers, inputs)).log_prob(action)
+    def one_step(inputs: Shaped[Array, " inputs"], action: Shaped[Array, "..."]) -> Float[Array, ""]:
+        return policy.head(policy.network(inputs)).log_prob(action)
 
     # What happens inside a trajectory is computed again for the gradient, so that memory stays that of one piece.
     one = jax.checkpoint(lambda pair: jax.vmap(one_step)(*pair), prevent_cse=False)

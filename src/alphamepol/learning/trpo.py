@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from alphamepol.learning.critic import Critic, fit_critic
 from alphamepol.learning.linearised import evaluate_network, linearise
+from alphamepol.mapping import rows_per_product
 from alphamepol.policies import Policy
 from alphamepol.sampling.trajectories import Episodes
 
@@ -171,8 +172,8 @@ class LinearisedPolicy(NamedTuple):
 
 
 def linearise_policy(policy: Policy, episodes: Episodes) -> LinearisedPolicy:
-    """With the kept derivatives of `linearise`; a recurrent memory, which they do not cover, by differentiation."""
-    if policy.memory is not None and policy.memory.recurrence is not None:
+    """With the kept derivatives of `linearise`; what they do not cover, recurrence and images, by differentiation."""
+    if policy.trunk is not None or (policy.memory is not None and policy.memory.recurrence is not None):
         outputs, push = jax.linearize(lambda policy: network_outputs(policy, episodes), policy)
         transposed = jax.linear_transpose(push, policy)
         return LinearisedPolicy(outputs, push, lambda cotangent: transposed(cotangent)[0])
@@ -187,8 +188,10 @@ def linearise_policy(policy: Policy, episodes: Episodes) -> LinearisedPolicy:
 
 def network_outputs(policy: Policy, episodes: Episodes) -> Float[Array, "rows outputs"]:
     """What the head takes at every step, the trajectories one after the other."""
-    inputs = jax.vmap(policy.network_inputs)(episodes.perceived, episodes.starts)
-    return evaluate_network(policy.layers, _flatten(inputs))
+    inputs = _flatten(jax.vmap(policy.network_inputs)(episodes.perceived, episodes.starts))
+    if policy.trunk is None:
+        return evaluate_network(policy.layers, inputs)
+    return jax.lax.map(policy.network, inputs, batch_size=rows_per_product())
 
 
 class LineSearch(eqx.Module):

@@ -6,7 +6,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Float
 
 from alphamepol.environments.host import AnyClass, HostMember
 from alphamepol.errors import InputError, RunError
@@ -15,7 +15,6 @@ from alphamepol.learning.alphamepol import EpochReport, Learner
 from alphamepol.policies import Policy, PolicyShape
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.sampling.trajectories import Trajectories
-from alphamepol.tasks import feature_size
 
 
 def check_start(environment_class: AnyClass, config: PretrainConfig) -> None:
@@ -25,6 +24,8 @@ def check_start(environment_class: AnyClass, config: PretrainConfig) -> None:
     if config.initial_mean == "none":
         return
     given = " ".join(f"{value:g}" for value in config.initial_mean)
+    if needed.image is not None:
+        raise InputError(f"initial_mean: {given} was given; policies that see images are not regressed, use none")
     if needed.kind != "gaussian":
         raise InputError(f"initial_mean: {given} was given; actions of class {environment_class.name} have no mean")
     if len(config.initial_mean) != needed.action_size:
@@ -63,19 +64,26 @@ def check_policy_fits(policy: Policy, environment_class: AnyClass, what: str = "
             f"{what}: it maps {sizes[0]} observation numbers to {sizes[1]} action numbers, but "
             f"class {environment_class.name} needs {needed.observation_size} and {needed.action_size}"
         )
+    image = policy.trunk and policy.trunk.shape
+    if image != needed.image:
+        raise InputError(
+            f"{what}: it sees {f'images {image}' if image else 'vectors'}, but those of class {environment_class.name} "
+            f"are {f'images {needed.image}' if needed.image else 'vectors'}"
+        )
     for does, part in (("remembers", policy.memory), ("scales", policy.scaling)):
         if part is not None and part.actions != needed.actions:
             raise InputError(
                 f"{what}: it {does} actions within {part.actions.describe()}, but those of class "
                 f"{environment_class.name} are within {needed.actions.describe()}"
             )
-    if policy.scaling is not None:
-        scaled, features = policy.scaling.particle_deviation.shape[-1], feature_size(environment_class[0])
-        if scaled != features:
-            raise InputError(
-                f"{what}: it scales particles of {scaled} numbers, but those of class {environment_class.name} have "
-                f"{features}"
-            )
+
+
+def check_units(units: Float[Array, " features"] | None, features: int, class_name: str) -> None:
+    """Refuse units of other particles than those that entropies are taken of."""
+    if units is not None and units.size != features:
+        raise InputError(
+            f"policy: it scales particles of {units.size} numbers, but those of class {class_name} have {features}"
+        )
 
 
 def check_particles(trajectories: Trajectories, names: Sequence[str], seeds: Sequence[int], k: int, when: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar, get_args
 from alphamepol.errors import InputError
 
 MemoryKind = Literal["none", "last", "recurrent"]
+EncoderKind = Literal["auto", "random", "none"]
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,20 @@ class PretrainConfig:
     feature_noise: float = 0.0
     """Deviation of normal noise on every particle, so that an agent that stands still does not make particles coincide;
     small beside the distances between neighbours, e.g. 0.001 in the gridworlds."""
+    encoder: EncoderKind = "auto"
+    """random: entropies are of a fixed random network of the particles, which must be images; none: of the particles
+    themselves; auto: random where they are images."""
+    encoder_seed: int = 0
+    """Decides the random network. Entropies under different ones cannot be compared."""
     learning_rate: float = 1e-5
     """β, the rate of Adam."""
     trust_region: float = 15.0
     """δ, the largest KL divergence of state distributions within an epoch."""
     max_off_policy_iterations: int = 30
     """The most gradient steps that one epoch's samples are used for."""
+    gradient_share: float = 1.0
+    """With α = 1, off-policy: the share of mini-batches, drawn anew for every step, that its gradient is of. 0.2 makes
+    MEPOL learn from as many samples as αMEPOL with α = 0.2."""
     update: Literal["off-policy", "on-policy"] = "off-policy"
     """off-policy: several importance-weighted steps per epoch; on-policy: one REINFORCE step."""
     baseline: bool = True
@@ -44,7 +53,7 @@ class PretrainConfig:
     initial_log_std: float = -1.5
     """Logarithm of the policy's σ at the start; with --normalise, of σ in halves of the action range."""
     hidden: tuple[int, ...] = (300, 300)
-    """Widths of the policy's hidden layers."""
+    """Widths of the policy's hidden layers; where observations are images, of those after its convolutions."""
     memory: MemoryKind = "none"
     """none: the policy sees the current observation, as in the paper; last: also what its last action did; recurrent:
     also all before, by a GRU."""
@@ -87,13 +96,17 @@ class PretrainConfig:
 
     def check(self) -> None:
         """Raise an `InputError` on the first field that cannot be."""
-        if not 0 < self.alpha <= 1:
-            raise InputError(f"alpha: {self.alpha} was given; it must be above 0 and at most 1")
+        for field in ("alpha", "gradient_share"):
+            if not 0 < getattr(self, field) <= 1:
+                raise InputError(f"{field}: {getattr(self, field)} was given; it must be above 0 and at most 1")
+        if self.encoder not in get_args(EncoderKind):
+            raise InputError(f"encoder: {self.encoder!r} was given; choose {', '.join(get_args(EncoderKind))}")
         for field in ("epochs", "horizon", "trajectories", "batch", "neighbours", "max_off_policy_iterations"):
             _at_least(self, field, 1)
         for field in ("seeds", "evaluation_batches", "checkpoint_every"):
             _at_least(self, field, 1)
         _check_seeds(self.seed, self.seeds)
+        _check_seeds(self.encoder_seed, 1, "encoder_seed")
         if self.trajectories % self.batch:
             raise InputError(
                 f"trajectories: {self.trajectories} was given; it must be a multiple of batch, which is {self.batch}"
@@ -232,11 +245,11 @@ def _at_least_zero(config: PretrainConfig | FinetuneConfig, field: str) -> None:
         raise InputError(f"{field}: {value} was given; it must be at least 0 and finite")
 
 
-def _check_seeds(first: int, count: int) -> None:
+def _check_seeds(first: int, count: int, field: str = "seed") -> None:
     if first < 0:
-        raise InputError(f"seed: {first} was given; it must be at least 0")
+        raise InputError(f"{field}: {first} was given; it must be at least 0")
     if first + count > 2**32:
-        raise InputError(f"seed: {first} was given; seeds must be below 2^32")
+        raise InputError(f"{field}: {first} was given; seeds must be below 2^32")
 
 
 def _check_network(config: PretrainConfig | FinetuneConfig) -> None:

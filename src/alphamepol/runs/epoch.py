@@ -1,13 +1,12 @@
 """One epoch of pre-training, all seeds in one program: collect, find neighbours, improve."""
 
-import dataclasses
 from functools import partial
 
 import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Int, Key, PRNGKeyArray
 
 from alphamepol.environments.environment_class import draw_members
 from alphamepol.environments.host import AnyClass
@@ -15,18 +14,19 @@ from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
 from alphamepol.estimation.risk import tail_count
 from alphamepol.learning.alphamepol import EpochReport, Learner, improve_off_policy, improve_on_policy
 from alphamepol.mapping import map_leading_axis
-from alphamepol.policies import GaussianPolicy, Policy, regress_mean
+from alphamepol.policies import GaussianPolicy, regress_mean
 from alphamepol.runs.checks import check_aliasing, check_learned, check_particles
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.fresh import fresh_policies, measure, particle_deviation
 from alphamepol.runs.loop import LoopState
+from alphamepol.runs.particles import find_encoder, measurable, units_of
 from alphamepol.runs.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch, wait
 from alphamepol.sampling.sampler import collect
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.seeds import seed_keys, split_purposes
 
-NOISE = 1 << 29
-"""Sets the random numbers of the noise on particles apart from those of the trajectories."""
+SUBSETS = 1 << 28
+"""Sets the random numbers of MEPOL's subsets apart from those of the trajectories."""
 
 
 def start_state(environment_class: AnyClass, config: PretrainConfig, *, look: bool = True) -> LoopState:
@@ -71,36 +71,16 @@ def run_epoch(
         )
         check_particles(trajectories, names, seeds, config.neighbours, when)
     with stopwatch.phase(NEIGHBOURS):
-        noisy = blur(in_units(trajectories, units_of(policies)), config.feature_noise, keys=keys)
-        neighbourhood = wait(neighbours_of_minibatches(noisy, config.neighbours))
+        encoder, units = find_encoder(environment_class, config), units_of(policies)
+        measured = measurable(trajectories, encoder, units, config.feature_noise, keys=keys)
+        neighbourhood = wait(neighbours_of_minibatches(measured, config.neighbours))
         check_aliasing(neighbourhood, trajectories, names, seeds, when)
     with stopwatch.phase(LEARNING):
-        learners, report = wait(improve(state.learners, trajectories, neighbourhood, config))
+        learners, report = wait(improve(state.learners, trajectories, neighbourhood, config, keys=keys))
         check_learned(learners, report, seeds, when)
         if policies.memory is not None or policies.scaling is not None:
             learners = eqx.tree_at(lambda learners: learners.policy, learners, measure(learners.policy, trajectories))
     return LoopState(learners, state.keys), report, trajectories
-
-
-def units_of(policies: Policy) -> Float[Array, "*seeds features"] | None:
-    """What scaled policies count particles in: the deviation that they were started with."""
-    return None if policies.scaling is None else policies.scaling.particle_deviation
-
-
-def in_units(trajectories: Trajectories, units: Float[Array, "seeds features"] | None) -> Trajectories:
-    """Trajectories with particles in these units."""
-    if units is None:
-        return trajectories
-    return dataclasses.replace(trajectories, particles=trajectories.particles / units[:, None, None, None, :])
-
-
-def blur(trajectories: Trajectories, feature_noise: float, *, keys: Key[Array, " seeds"]) -> Trajectories:
-    """Trajectories with noise on their particles, so that these do not coincide where an agent stands still."""
-    if feature_noise == 0:
-        return trajectories
-    shape = trajectories.particles.shape[1:]
-    noise = jax.vmap(lambda key: jax.random.normal(jax.random.fold_in(key, NOISE), shape))(keys)
-    return dataclasses.replace(trajectories, particles=trajectories.particles + feature_noise * noise)
 
 
 def neighbours_of_minibatches(trajectories: Trajectories, k: int) -> Neighbourhood:
@@ -111,7 +91,12 @@ def neighbours_of_minibatches(trajectories: Trajectories, k: int) -> Neighbourho
 
 
 def improve(
-    learners: Learner, trajectories: Trajectories, neighbourhood: Neighbourhood, config: PretrainConfig
+    learners: Learner,
+    trajectories: Trajectories,
+    neighbourhood: Neighbourhood,
+    config: PretrainConfig,
+    *,
+    keys: Key[Array, " seeds"],
 ) -> tuple[Learner, EpochReport]:
     """Improve every seed's policy with the epoch's samples."""
     tail_size = tail_count(config.alpha, config.minibatches)
@@ -119,18 +104,18 @@ def improve(
     if config.update == "on-policy":
         return _improve_on_policy(learners, trajectories, neighbourhood, rate, tail_size, config.baseline)
     trust_region = jnp.array(config.trust_region)
-    iterations = config.max_off_policy_iterations
-    return _improve_off_policy(learners, trajectories, neighbourhood, rate, trust_region, tail_size, iterations)
+    subset_size = tail_count(config.gradient_share, config.minibatches) if config.alpha == 1 else tail_size
+    sizes = {"tail_size": tail_size, "subset_size": subset_size, "max_iterations": config.max_off_policy_iterations}
+    return _improve_off_policy(learners, trajectories, neighbourhood, rate, trust_region, keys, **sizes)
 
 
-@partial(jax.jit, static_argnums=(5, 6))
-def _improve_off_policy(learners, trajectories, neighbourhood, rate, trust_region, tail_size, iterations):
-    def one_seed(learner, trajectories, neighbourhood):
-        return improve_off_policy(
-            learner, trajectories, neighbourhood, rate, trust_region, tail_size=tail_size, max_iterations=iterations
-        )
+@partial(jax.jit, static_argnames=("tail_size", "subset_size", "max_iterations"))
+def _improve_off_policy(learners, trajectories, neighbourhood, rate, trust_region, keys, **sizes):
+    def one_seed(learner, trajectories, neighbourhood, key):
+        subsets_key = jax.random.fold_in(key, SUBSETS)
+        return improve_off_policy(learner, trajectories, neighbourhood, rate, trust_region, **sizes, key=subsets_key)
 
-    return map_leading_axis(one_seed)(learners, trajectories, neighbourhood)
+    return map_leading_axis(one_seed)(learners, trajectories, neighbourhood, keys)
 
 
 @partial(jax.jit, static_argnums=(4, 5))

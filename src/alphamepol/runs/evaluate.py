@@ -6,38 +6,29 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from alphamepol.environments.cmp import Member
-from alphamepol.environments.host import AnyClass, HostMember
+from alphamepol.environments.host import AnyClass
+from alphamepol.environments.maps import map_of
 from alphamepol.environments.registry import resolve_class
 from alphamepol.errors import InputError
 from alphamepol.estimation.entropy import particle_entropy
 from alphamepol.estimation.knn import nearest_neighbours
 from alphamepol.estimation.risk import weighted_cvar
+from alphamepol.images import RandomEncoder
 from alphamepol.policies import Policy, stack_policies
-from alphamepol.runs.checks import check_aliasing, check_horizon, check_particles, check_policy_fits
+from alphamepol.runs.checks import check_aliasing, check_horizon, check_particles, check_policy_fits, check_units
 from alphamepol.runs.config import PretrainConfig
-from alphamepol.runs.epoch import blur, in_units, neighbours_of_minibatches, units_of
+from alphamepol.runs.epoch import neighbours_of_minibatches
+from alphamepol.runs.particles import find_encoder, measurable, particle_size, units_of
+from alphamepol.runs.visits import VisitMap, distinct_cells, visit_map
 from alphamepol.sampling.sampler import collect
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.seeds import seed_keys, split_purposes
-
-BINS = 50
-
-
-@dataclass(frozen=True)
-class VisitMap:
-    """Share of particles in each cell of a map."""
-
-    shares: Float[np.ndarray, "*sets rows columns"]
-    """Rows from south, columns from west."""
-    extent: tuple[float, float, float, float]
-    """West, east, south and north end."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +45,11 @@ class Evaluation:
     entropies: Float[np.ndarray, "seeds members minibatches"]
     trajectory_entropies: Float[np.ndarray, "seeds members trajectories"]
     visits: VisitMap | None
-    """Where the agent went, with leading axes (seeds, members); None unless particles are in the plane."""
+    """Where the agent went, with leading axes (seeds, members); None unless it is somewhere in a plane."""
     trails: Float[np.ndarray, "members batch time 2"] | None
-    """The first seed's first mini-batch in each member, NaN after an end; None unless particles are in the plane."""
+    """The first seed's first mini-batch in each member, NaN after an end; None unless it is somewhere in a plane."""
+    cells: dict[str, Float[np.ndarray, "seeds members"]] | None = None
+    """How many cells were visited, on average, in a `trajectory` and in a `minibatch`; None unless there are cells."""
     units: tuple[float, ...] | None = None
     """What particles were counted in, if they were scaled."""
 
@@ -85,6 +78,7 @@ class Evaluation:
             entropies=self.entropies[i : i + 1],
             trajectory_entropies=self.trajectory_entropies[i : i + 1],
             visits=self.visits and dataclasses.replace(self.visits, shares=self.visits.shares[i : i + 1]),
+            cells=self.cells and {per: cells[i : i + 1] for per, cells in self.cells.items()},
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -103,7 +97,14 @@ class Evaluation:
             },
             "mean": self.mean.tolist(),
             "cvar": self.cvar.tolist(),
-        } | ({} if self.units is None else {"units": list(self.units)})
+        } | self._more()
+
+    def _more(self) -> dict[str, Any]:
+        """What not every class has."""
+        found: dict[str, Any] = {} if self.units is None else {"units": list(self.units)}
+        for per, cells in (self.cells or {}).items():
+            found[f"cells_per_{per}"] = {name: cells[:, i].tolist() for i, name in enumerate(self.members)}
+        return found
 
 
 def evaluate(
@@ -121,7 +122,7 @@ def evaluate(
     - `policies`: seed → policy, or one policy, which is then of seed `config.seed`. The seed decides the samples.
     - `environment_class`: a class or its name; its own probabilities are used for `mean` and `cvar` unless
       `config.probabilities` gives others.
-    - `config`: horizon, batch, neighbours, feature_noise, alpha and evaluation_batches count here.
+    - `config`: horizon, batch, neighbours, encoder, feature_noise, alpha and evaluation_batches count here.
     - `like`: the policy whose units particles are counted in, if it is a scaled one; the first policy if not given.
     - `track`: goes through the members' numbers and may show progress, as `rich.progress.track` does.
     """
@@ -137,14 +138,18 @@ def evaluate(
     stacked = stack_policies(list(policies.values()))
     keys = split_purposes(seed_keys(list(policies))).evaluation
     units = units_of(like or next(iter(policies.values())))
+    check_units(units, particle_size(environment_class, config), environment_class.name)
+    encoder = find_encoder(environment_class, config)
 
     with jax.default_matmul_precision(config.matmul_precision):
         samples = [
-            _evaluate_member(stacked, environment_class, number, config, list(policies), units, keys)
+            _evaluate_member(stacked, environment_class, number, config, list(policies), encoder, units, keys)
             for number in track(range(len(environment_class)))
         ]
-    *parts, trails = zip(*samples, strict=True)
-    entropies, trajectory_entropies, particles, valid = (np.stack(part, axis=1) for part in parts)
+    entropies, trajectory_entropies, places, valid = (np.stack(part, axis=1) for part in zip(*samples, strict=True))
+    member, planar = environment_class[0], places.shape[-1] == 2
+    flat = places.reshape(*places.shape[:2], -1, places.shape[-1]), valid.reshape(*valid.shape[:2], -1)
+    first = np.where(valid[0, :, 0, :, :, None], places[0, :, 0], np.nan)
     return Evaluation(
         class_name=environment_class.name,
         members=environment_class.names,
@@ -154,8 +159,9 @@ def evaluate(
         ceilings=tuple(_ceiling(environment_class[i], units) for i in range(len(environment_class))),
         entropies=entropies,
         trajectory_entropies=trajectory_entropies,
-        visits=visit_map(particles, valid, environment_class[0]),
-        trails=np.stack(trails) if particles.shape[-1] == 2 else None,
+        visits=visit_map(*flat, member),
+        trails=first if planar else None,
+        cells=_count_cells(places, valid, member) if planar else None,
         units=None if units is None else tuple(units.tolist()),
     )
 
@@ -170,10 +176,11 @@ def _evaluate_member(
     number: int,
     config: PretrainConfig,
     seeds: list[int],
+    encoder: RandomEncoder | None,
     units: Float[Array, " features"] | None,
     keys: Key[Array, " seeds"],
 ) -> tuple[np.ndarray, ...]:
-    """Entropies of mini-batches and of trajectories; all particles of each seed, whether each is valid; some trails."""
+    """Entropies of mini-batches and of trajectories; where the agent was, and whether it was there at all."""
     members = jnp.full((len(seeds), config.evaluation_batches), number)
     member_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, number)
     trajectories = collect(
@@ -181,17 +188,32 @@ def _evaluate_member(
     )
     names, when = environment_class.names, "evaluation"
     check_particles(trajectories, names, seeds, config.neighbours, when)
-    measured = in_units(trajectories, None if units is None else jnp.tile(units, (len(seeds), 1)))
-    noisy = blur(measured, config.feature_noise, keys=member_keys)
-    neighbourhood = neighbours_of_minibatches(noisy, config.neighbours)
+    units = None if units is None else jnp.tile(units, (len(seeds), 1))
+    measured = measurable(trajectories, encoder, units, config.feature_noise, keys=member_keys)
+    neighbourhood = neighbours_of_minibatches(measured, config.neighbours)
     check_aliasing(neighbourhood, trajectories, names, seeds, when, cure="evaluate with a little --feature-noise")
     return (
         np.asarray(jax.vmap(jax.vmap(particle_entropy))(neighbourhood)),
-        _trajectory_entropies(noisy, config.neighbours),
-        np.asarray(trajectories.particles.reshape(len(seeds), -1, trajectories.particles.shape[-1])),
-        np.asarray(trajectories.valid.reshape(len(seeds), -1)),
-        np.where(trajectories.valid[0, 0, :, :, None], trajectories.particles[0, 0], np.nan),
+        _trajectory_entropies(measured, config.neighbours),
+        np.asarray(trajectories.particles if trajectories.places is None else trajectories.places),
+        np.asarray(trajectories.valid),
     )
+
+
+def _count_cells(
+    places: Float[np.ndarray, "seeds members minibatches batch time 2"],
+    valid: Bool[np.ndarray, "seeds members minibatches batch time"],
+    member: Member,
+) -> dict[str, Float[np.ndarray, "seeds members"]] | None:
+    """The mean number of cells that a trajectory and a mini-batch visit, where there are cells."""
+    ground = map_of(member)
+    if ground is None or ground.cells is None:
+        return None
+    together = places.reshape(*places.shape[:3], -1, 2), valid.reshape(*valid.shape[:3], -1)
+    return {
+        "trajectory": distinct_cells(places, valid, ground.cells).mean(axis=(-1, -2)),
+        "minibatch": distinct_cells(*together, ground.cells).mean(axis=-1),
+    }
 
 
 def _trajectory_entropies(trajectories: Trajectories, k: int) -> Float[np.ndarray, "seeds trajectories"]:
@@ -204,29 +226,3 @@ def _trajectory_entropies(trajectories: Trajectories, k: int) -> Float[np.ndarra
     particles = trajectories.particles.reshape(seeds, minibatches * batch, time, features)
     neighbourhood = nearest_neighbours(particles, max(1, min(k, shortest // 4)), valid)
     return np.asarray(jax.vmap(jax.vmap(particle_entropy))(neighbourhood))
-
-
-def visit_map(
-    particles: Float[np.ndarray, "*sets particles features"], valid: Bool[np.ndarray, "*sets particles"], member: Member
-) -> VisitMap | None:
-    """Count valid particles in BINS × BINS cells; None unless they are in the plane.
-
-    The map is as large as the member says, or as the observation space if that is a bounded plane that holds them, else
-    as what was visited.
-    """
-    if particles.shape[-1] != 2:
-        return None
-    low, high = particles[valid].min(axis=0), particles[valid].max(axis=0)
-    space = member.observation_space
-    if isinstance(member, HostMember) and member.extent is not None:
-        west, east, south, north = member.extent
-        low, high = np.array([west, south]), np.array([east, north])
-    elif isinstance(space, gymnasium.spaces.Box) and space.shape == (2,) and space.is_bounded():
-        holds_them = np.all(low >= space.low) and np.all(high <= space.high)
-        low, high = (space.low, space.high) if holds_them else (low, high)
-    (west, south), (east, north) = low.tolist(), high.tolist()
-    edges = [(south, north), (west, east)]
-    flat = zip(particles.reshape(-1, *particles.shape[-2:]), valid.reshape(-1, valid.shape[-1]), strict=True)
-    counts = np.stack([np.histogram2d(one[of, 1], one[of, 0], BINS, edges)[0] for one, of in flat])
-    shares = counts / counts.sum(axis=(-1, -2), keepdims=True)
-    return VisitMap(shares.reshape(*particles.shape[:-2], BINS, BINS), (west, east, south, north))

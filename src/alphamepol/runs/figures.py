@@ -19,15 +19,17 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from alphamepol.environments.cmp import Member
-from alphamepol.environments.gridworld import Gridworld
 from alphamepol.environments.host import AnyClass, HostMember
+from alphamepol.environments.maps import map_of
 from alphamepol.files import write_atomically
-from alphamepol.runs.evaluate import BINS, Evaluation, VisitMap, visit_map
+from alphamepol.runs.evaluate import Evaluation
+from alphamepol.runs.visits import VisitMap, visit_map
 from alphamepol.statistics import bootstrap_interval
 
 # Okabe and Ito's palette, which colour-blind people tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#999999", "#882255")
 WALL_COLOUR = "#5b6068"
+GOAL_COLOUR, DOOR_COLOUR = "#CC3377", "#C8A27A"
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -103,8 +105,8 @@ def heat_maps(
 ) -> None:
     """Where the agent goes in each member, on a log scale, all seeds together.
 
-    Five members side by side, one row per method, then the next five. Particles that are not in the plane have no
-    map; then nothing is drawn.
+    Five members side by side, one row per method, then the next five. An agent that is nowhere in a plane has no map;
+    then nothing is drawn.
     """
     maps = {
         method: VisitMap(evaluation.visits.shares.mean(axis=0), evaluation.visits.extent)
@@ -158,7 +160,7 @@ def _member_grid(
     extents = [one.visits.extent for one in evaluations.values() if one.visits is not None]
     west, east, south, north = extents[0]
     # Maps that are wider than high need less room above each other.
-    height = 2.0 * (min(1.0, (north - south) / (east - west)) if _is_a_map(environment_class[0]) else 1.0) + 0.6
+    height = 2.0 * (min(1.0, abs(north - south) / (east - west)) if _is_a_map(environment_class[0]) else 1.0) + 0.6
     figure = Figure(figsize=(max(4.8, 2.3 * columns + 0.6), height * rows + 0.1), layout="constrained")
     all_axes = figure.subplots(rows, columns, squeeze=False)
     for axes in all_axes.flat:
@@ -168,11 +170,18 @@ def _member_grid(
         for j, method in enumerate(methods):
             axes = all_axes[i // columns * len(methods) + j, i % columns]
             axes.set_axis_on()
-            axes.set_title(f"{member}\nentropy {evaluations[method].member_means[:, i].mean():.2f}")
+            axes.set_title(f"{member}\n{_explored(evaluations[method], i)}")
             if len(methods) > 1 and i % columns == 0:
                 axes.set_ylabel(method)
             found[method, i] = axes
     return figure, found
+
+
+def _explored(evaluation: Evaluation, member: int) -> str:
+    """How well, in a few words: the cells of a grid say more than its entropy."""
+    if evaluation.cells is not None:
+        return f"{evaluation.cells['minibatch'][:, member].mean():.0f} cells"
+    return f"entropy {evaluation.member_means[:, member].mean():.2f}"
 
 
 def returns(
@@ -234,8 +243,10 @@ def _draw_goals(
 ) -> None:
     _draw_walls(axes, member)
     axes.scatter(*places.T, c=values, cmap="viridis", norm=norm, s=22, edgecolors="black", linewidths=0.4, zorder=3)
-    space = member.observation_space
-    if isinstance(space, gymnasium.spaces.Box) and space.shape == (2,) and space.is_bounded():
+    ground, space = map_of(member), member.observation_space
+    if ground is not None:
+        axes.set(xlim=ground.extent[:2], ylim=ground.extent[2:])
+    elif isinstance(space, gymnasium.spaces.Box) and space.shape == (2,) and space.is_bounded():
         (west, south), (east, north) = space.low.tolist(), space.high.tolist()
         axes.set(xlim=(west, east), ylim=(south, north))
     axes.set(xticks=[], yticks=[], aspect="equal")
@@ -246,20 +257,24 @@ def _draw_goals(
         spine.set(visible=True, color=WALL_COLOUR)
 
 
-def heat_map_pixels(particles: np.ndarray, valid: np.ndarray, member: Member, size: int = 200) -> np.ndarray | None:
-    """A quick heat-map without axes, for TensorBoard: (size, size, 3) uint8; None unless particles are in the plane."""
-    visits = visit_map(particles, valid, member)
+def heat_map_pixels(places: np.ndarray, valid: np.ndarray, member: Member, size: int = 200) -> np.ndarray | None:
+    """A quick heat-map without axes, for TensorBoard: about `size` wide, uint8; None unless places are in a plane."""
+    visits = visit_map(places, valid, member)
     if visits is None:
         return None
     shares = visits.shares[::-1]
     brightness = np.clip(np.log(np.maximum(shares, 1e-6) / 1e-5) / np.log(1e-2 / 1e-5), 0, 1)
     colours = matplotlib.colormaps["viridis"](brightness)[..., :3]
     colours[shares == 0] = 1.0
-    pixels = np.kron(colours, np.ones((size // BINS, size // BINS, 1)))
-    if isinstance(member, Gridworld):
-        rows, columns = member.walls.shape
-        y, x = np.arange(size) * rows // size, np.arange(size) * columns // size
-        pixels[np.asarray(member.walls)[y][:, x]] = to_rgb(WALL_COLOUR)
+    enlarged = size // shares.shape[1]
+    pixels = np.kron(colours, np.ones((enlarged, enlarged, 1)))
+    ground = map_of(member)
+    west, east, south, north = visits.extent
+    for patch in ground.patches if ground is not None else ():
+        if patch.kind == "wall":
+            ends = np.array([patch.corner, np.add(patch.corner, patch.size)])
+            x, y = ((ends - (west, north)) / (east - west, south - north) * pixels.shape[1::-1]).round().astype(int).T
+            pixels[slice(*sorted(y)), slice(*x)] = to_rgb(WALL_COLOUR)
     return (255 * pixels).astype(np.uint8)
 
 
@@ -275,11 +290,13 @@ def _draw_heat_map(
 
 def _is_a_map(member: Member) -> bool:
     """Whether both directions have the same unit, as far as one can know."""
-    return not isinstance(member, HostMember) or member.extent is not None
+    return not isinstance(member, HostMember) or member.map is not None
 
 
 def _frame(axes: Axes, extent: tuple[float, float, float, float], member: Member) -> None:
-    """The ends of a map."""
+    """The ends of a map, the member's own if it has one: the others of its class may be larger."""
+    ground = map_of(member)
+    extent = extent if ground is None else ground.extent
     axes.set(xlim=extent[:2], ylim=extent[2:], xticks=[], yticks=[])
     axes.set_aspect("equal" if _is_a_map(member) else "auto")
     for spine in axes.spines.values():
@@ -287,27 +304,23 @@ def _frame(axes: Axes, extent: tuple[float, float, float, float], member: Member
 
 
 def _draw_walls(axes: Axes, member: Member) -> None:
-    if isinstance(member, HostMember):
-        for patch in member.patches:
-            wall = patch.shade == 1
-            look = {
-                "facecolor": WALL_COLOUR if wall else "none",
-                "edgecolor": WALL_COLOUR,
-                "linewidth": 0 if wall else 0.6,
-            }
-            axes.add_patch(Rectangle(patch.corner, *patch.size, **look))
-    if isinstance(member, Gridworld):
-        rows, columns = member.walls.shape
-        for row, column in np.argwhere(np.asarray(member.walls)):
-            corner = (2 * column / columns - 1, 1 - 2 * (row + 1) / rows)
-            axes.add_patch(Rectangle(corner, 2 / columns, 2 / rows, color=WALL_COLOUR, linewidth=0))
+    """What is on the ground: doors under the colours of visits, all else over them."""
+    ground = map_of(member)
+    for patch in ground.patches if ground is not None else ():
+        fill = {"wall": WALL_COLOUR, "door": DOOR_COLOUR}.get(patch.kind, "none")
+        line = GOAL_COLOUR if patch.kind == "goal" else WALL_COLOUR
+        width = 0 if patch.kind == "wall" else 0.8
+        under = patch.kind == "door"
+        look = {"facecolor": fill, "edgecolor": line, "linewidth": width, "zorder": 0 if under else 1}
+        axes.add_patch(Rectangle(patch.corner, *patch.size, **look))
 
 
 def _visit_rows(maps: Mapping[str, VisitMap], members: Sequence[str]) -> Iterable[tuple[Any, ...]]:
     for method, visits in maps.items():
         west, east, south, north = visits.extent
-        xs = west + (np.arange(BINS) + 0.5) * (east - west) / BINS
-        ys = south + (np.arange(BINS) + 0.5) * (north - south) / BINS
+        rows, columns = visits.shares.shape[-2:]
+        xs = west + (np.arange(columns) + 0.5) * (east - west) / columns
+        ys = south + (np.arange(rows) + 0.5) * (north - south) / rows
         for i, member in enumerate(members):
             for row, column in np.argwhere(visits.shares[i] > 0):
                 yield method, member, xs[column], ys[row], visits.shares[i, row, column]

@@ -33,7 +33,7 @@ from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch
 from alphamepol.runs.tables import finetune_table, show_iteration
 from alphamepol.seeds import goal_key
 from alphamepol.statistics import bootstrap_interval
-from alphamepol.tasks import Goal, Task, check_tasks, feature_size, random_goals, stack_tasks
+from alphamepol.tasks import Task, check_tasks, goal_at, place_size, random_goals, stack_tasks
 
 
 @dataclass(frozen=True)
@@ -252,18 +252,19 @@ def _tasks_of(member: Member, config: FinetuneConfig) -> Sequence[Task]:
     """The goals that the configuration gives, else the member's own tasks, else random goals."""
     if config.goals:
         return _goals_of(member, config)
-    if isinstance(member, HostMember) and member.tasks:
-        return member.tasks[: config.tasks]
+    own = getattr(member, "tasks", ())
+    if own:
+        return own[: config.tasks]
     return random_goals(member, config.tasks, key=goal_key(config.seed), radius=config.goal_radius)
 
 
-def _goals_of(member: Member, config: FinetuneConfig) -> list[Goal]:
-    size = feature_size(member)
+def _goals_of(member: Member, config: FinetuneConfig) -> list[Task]:
+    size = place_size(member)
     if len(config.goals) % size:
         given = " ".join(f"{value:g}" for value in config.goals)
         raise InputError(f"goals: {given} was given, {len(config.goals)} numbers; each goal needs {size}")
     places = np.reshape(config.goals, (-1, size)).tolist()
-    return [Goal(place, config.goal_radius) for place in places]
+    return [goal_at(member, place, config.goal_radius) for place in places]
 
 
 def _policy_file(task: int, seed: int) -> str:

@@ -12,10 +12,10 @@ from alphamepol.mapping import map_leading_axis
 from alphamepol.policies import Policy, PolicySettings, PolicyShape, fresh_policy
 from alphamepol.runs.checks import policy_shape
 from alphamepol.runs.config import FinetuneConfig, PretrainConfig
+from alphamepol.runs.particles import find_encoder, measurable, particle_size
 from alphamepol.sampling.sampler import collect
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.scaling import deviation_of
-from alphamepol.tasks import feature_size
 
 FIRST_LOOK = 1 << 29
 """Sets the random numbers of the first trajectories apart from those that policies are built with."""
@@ -53,7 +53,8 @@ def particle_deviation(environment_class: AnyClass, config: PretrainConfig) -> F
     keys = jax.random.key(0)[None]
     policies, members = _unmeasured(keys, environment_class, config), jnp.arange(len(environment_class))[None]
     first = collect(_blind(policies), environment_class, members, batch=config.batch, horizon=config.horizon, keys=keys)
-    return deviation_of(first.particles, first.valid)
+    measured = measurable(first, find_encoder(environment_class, config), None, keys=keys)
+    return deviation_of(measured.particles, measured.valid)
 
 
 @jax.jit
@@ -86,7 +87,7 @@ def _blind(policies: Policy) -> Policy:
 def _unmeasured(
     keys: Key[Array, " rows"], environment_class: AnyClass, config: PretrainConfig | FinetuneConfig
 ) -> Policy:
-    features = feature_size(environment_class[0]) if config.normalise else 0
+    features = particle_size(environment_class, config) if config.normalise else 0
     memory = config.memory, config.recurrent_units
     settings = PolicySettings(config.hidden, config.initial_log_std, *memory, features)
     return _build(keys, policy_shape(environment_class), settings)

@@ -54,7 +54,8 @@ def start_finetuning(
 @partial(jax.jit, static_argnames="critic_hidden")
 def _start(policies: Policy, keys: Key[Array, " rows"], critic_hidden: tuple[int, ...]) -> TrpoState:
     def one(policy: Policy, key: PRNGKeyArray) -> TrpoState:
-        return TrpoState(policy, Critic(policy.perceived_size, critic_hidden, key=key), jnp.array(False))
+        image = policy.trunk and policy.trunk.shape
+        return TrpoState(policy, Critic(policy.perceived_size, critic_hidden, image, key=key), jnp.array(False))
 
     return jax.vmap(one)(policies, keys)
 
@@ -103,7 +104,9 @@ def trpo_settings(config: FinetuneConfig) -> TrpoSettings:
 def _improve(learners: TrpoState, episodes: Episodes, settings: TrpoSettings, keys: Key[Array, " rows"]):
     def one(learner: TrpoState, episodes: Episodes, key: PRNGKeyArray):
         improved, report = improve(learner, episodes, settings, key=key)
-        judged = jax.tree.leaves((improved.policy, improved.critic.layers, report, episodes.perceived))
+        judged = jax.tree.leaves(
+            (improved.policy, improved.critic.trunk, improved.critic.layers, report, episodes.perceived)
+        )
         finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in judged]))
         return improved, report, finite
 

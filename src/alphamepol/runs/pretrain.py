@@ -22,6 +22,7 @@ from alphamepol.runs.folder import RunFolder, describe
 from alphamepol.runs.interrupts import Interrupts
 from alphamepol.runs.loop import Loop, LoopState, run_loop, running
 from alphamepol.runs.metrics import read_metrics
+from alphamepol.runs.particles import find_encoder
 from alphamepol.runs.progress import RunProgress
 from alphamepol.runs.records import metrics_lines, summarise
 from alphamepol.runs.stopwatch import EVALUATION, LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
@@ -61,6 +62,7 @@ def pretrain(
     config.check()
     environment_class = resolve_class(environment_class, config.probabilities)
     check_start(environment_class, config)
+    find_encoder(environment_class, config)  # refuses particles that cannot be encoded
     run_folder = RunFolder(folder or default_folder(environment_class.name, config))
     description = describe(
         "pretrain",
@@ -133,12 +135,11 @@ def _run(
 
 def _draw_visits(environment_class: AnyClass, trajectories: Trajectories) -> dict[str, np.ndarray]:
     """Heat-maps of the first seed's samples, one per member that was met."""
-    particles, valid, members = (
-        np.asarray(part[0]) for part in (trajectories.particles, trajectories.valid, trajectories.members)
-    )
+    places = trajectories.particles if trajectories.places is None else trajectories.places
+    places, valid, members = (np.asarray(part[0]) for part in (places, trajectories.valid, trajectories.members))
     pictures = {
         environment_class.names[number]: figures.heat_map_pixels(
-            particles[members == number].reshape(-1, particles.shape[-1]),
+            places[members == number].reshape(-1, places.shape[-1]),
             valid[members == number].ravel(),
             environment_class[int(number)],
         )

@@ -15,6 +15,8 @@ from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.evaluate import Evaluation
 from alphamepol.statistics import bootstrap_interval
 
+WORDS = {"trajectory": "trajectory", "minibatch": "mini-batch"}
+
 
 def pretrain_title(environment_class: AnyClass, config: PretrainConfig, folder: Path) -> str:
     """What is run, in a line."""
@@ -32,32 +34,34 @@ def show_epoch(environment_class: AnyClass, lines: list[dict[str, Any]]) -> tupl
 
 
 def evaluation_table(evaluation: Evaluation, title: str) -> Table:
-    """Entropy per member, mean over seeds with the smallest and the largest, beside what is possible."""
+    """Entropy per member, mean over seeds with the smallest and the largest, beside what is possible, or the cells."""
     table = Table(title=Text(title), title_justify="left")
     table.add_column("member")
     table.add_column("probability", justify="right")
     table.add_column("entropy", justify="right")
     if len(evaluation.seeds) > 1:
         table.add_column("seeds from … to", justify="right")
-    table.add_column("ceiling", justify="right")
+    cells = evaluation.cells or {}
+    for column in [f"cells per {WORDS[per]}" for per in cells] or ["ceiling"]:
+        table.add_column(column, justify="right")
 
-    def row(name: str, probability: str, values: np.ndarray, ceiling: float) -> None:
+    def row(name: str, probability: str, values: np.ndarray, *more: float) -> None:
         spread = [f"{values.min():.2f} … {values.max():.2f}"] if len(evaluation.seeds) > 1 else []
-        table.add_row(
-            name, probability, f"{values.mean():.2f}", *spread, f"{ceiling:.2f}" if math.isfinite(ceiling) else ""
-        )
+        table.add_row(name, probability, f"{values.mean():.2f}", *spread, *(_if_finite(number) for number in more))
 
     for i, name in enumerate(evaluation.members):
-        row(name, f"{evaluation.probabilities[i]:g}", evaluation.member_means[:, i], evaluation.ceilings[i])
+        more = [visited[:, i].mean() for visited in cells.values()] or [evaluation.ceilings[i]]
+        row(name, f"{evaluation.probabilities[i]:g}", evaluation.member_means[:, i], *more)
     table.add_section()
-    row("mean", "", evaluation.mean, math.inf)
+    row("mean", "", evaluation.mean)
     if evaluation.alpha < 1:
-        row(f"mean of worst {evaluation.alpha:g}", "", evaluation.cvar, math.inf)
+        row(f"mean of worst {evaluation.alpha:g}", "", evaluation.cvar)
     return table
 
 
 def comparison_table(evaluations: Mapping[str, Evaluation], title: str) -> Table:
-    """Entropy of each member, a column per method: the mean over seeds and its 95 % interval."""
+    """Entropy of each member, and cells where there are some, a column per method: the mean over seeds and its 95 %
+    interval."""
     first = next(iter(evaluations.values()))
     table = Table(title=Text(title), title_justify="left")
     table.add_column("member")
@@ -66,8 +70,7 @@ def comparison_table(evaluations: Mapping[str, Evaluation], title: str) -> Table
     table.add_column("ceiling", justify="right")
 
     def row(name: str, values: Iterable[np.ndarray], ceiling: float) -> None:
-        known = f"{ceiling:.2f}" if math.isfinite(ceiling) else ""
-        table.add_row(Text(name), *(_with_interval(of_seeds) for of_seeds in values), known)
+        table.add_row(Text(name), *(_with_interval(of_seeds) for of_seeds in values), _if_finite(ceiling))
 
     for i, name in enumerate(first.members):
         means = [evaluation.member_means[:, i] for evaluation in evaluations.values()]
@@ -76,7 +79,16 @@ def comparison_table(evaluations: Mapping[str, Evaluation], title: str) -> Table
     row("mean", [evaluation.mean for evaluation in evaluations.values()], math.inf)
     if first.alpha < 1:
         row(f"mean of worst {first.alpha:g}", [evaluation.cvar for evaluation in evaluations.values()], math.inf)
+    for per in first.cells or {}:
+        table.add_section()
+        for i, name in enumerate(first.members):
+            visited = [evaluation.cells[per][:, i] for evaluation in evaluations.values() if evaluation.cells]
+            row(f"{name}, cells per {WORDS[per]}", visited, math.inf)
     return table
+
+
+def _if_finite(number: float) -> str:
+    return f"{number:.2f}" if math.isfinite(number) else ""
 
 
 def _with_interval(values: np.ndarray) -> str:

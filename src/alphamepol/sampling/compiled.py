@@ -45,7 +45,7 @@ def _collect(policies, stacked: CMP, members, keys, batch: int, horizon: int) ->
 
         minibatch = jax.vmap(one_trajectory, in_axes=(None, 0))
         steps = jax.vmap(minibatch)(members, keys)
-        return Trajectories(steps.perceived, steps.actions, steps.particles, steps.valid, members)
+        return Trajectories(steps.perceived, steps.actions, steps.particles, steps.valid, members, steps.places)
 
     return map_leading_axis(one_seed)(policies, members, keys)
 
@@ -53,7 +53,7 @@ def _collect(policies, stacked: CMP, members, keys, batch: int, horizon: int) ->
 @partial(jax.jit, static_argnames=("trajectories", "horizon"))
 def _collect_episodes(policies, member: CMP, tasks, keys, trajectories: int, horizon: int) -> Episodes:
     def one_task(policy, task, key):
-        one_trajectory = partial(rollout_episodes, policy, member, horizon, task)
+        one_trajectory = partial(rollout_episodes, policy, task.set_up(member), horizon, task)
         steps, last = jax.vmap(lambda key: one_trajectory(key=key))(jax.random.split(key, trajectories))
         return Episodes(steps.perceived, steps.actions, steps.rewards, steps.ended, last)
 

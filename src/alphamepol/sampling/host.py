@@ -126,7 +126,7 @@ def _act_together(
         steps.perceived[wave, t], steps.actions[wave, t] = perceived[at], actions[at]
         steps.particles[wave, t], steps.valid[wave, t] = board.particles[at], True
         if task is None:
-            goes_on = ~(board.over | board.cut)[at]
+            goes_on = ~(board.cut if member.endless else board.over | board.cut)[at]
             wave, at, fresh = wave[goes_on], at[goes_on], np.zeros_like(fresh)
             if not at.size:
                 break

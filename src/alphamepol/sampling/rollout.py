@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
-from alphamepol.environments.cmp import CMP
+from alphamepol.environments.cmp import CMP, HasPlace
 from alphamepol.policies import Policy
 from alphamepol.tasks import Task
 
@@ -16,6 +16,7 @@ class Rollout(eqx.Module):
     perceived: Shaped[Array, "*time inputs"]
     actions: Shaped[Array, "..."]
     particles: Float[Array, "*time features"]
+    places: Float[Array, "*time 2"] | None
     rewards: Float[Array, "*time"]
     ended: Bool[Array, "*time"]
     """Whether the state reached ends the episode."""
@@ -55,7 +56,8 @@ def _act(
             ended |= task.ended(member, reached)
             reward = jnp.where(alive, task.reward(member, state, action, reached), 0.0)
         perceived = policy.perceive(observation, recollection)
-        step = Rollout(perceived, action, member.features(reached), reward, ended, alive)
+        place = member.place(reached) if isinstance(member, HasPlace) else None
+        step = Rollout(perceived, action, member.features(reached), place, reward, ended, alive)
         if restart:
             fresh = member.reset(key=jax.random.fold_in(step_key, 2))
             reached, remembered = _choose(ended, (fresh, policy.begin()), (reached, remembered))

@@ -17,6 +17,8 @@ class Trajectories(eqx.Module):
     particles: Float[Array, "*batch time features"]
     valid: Bool[Array, "*batch time"]
     members: Int[Array, "*minibatch"]
+    places: Float[Array, "*batch time 2"] | None = None
+    """Where on a map the agent was with each particle; None where nobody knows, or particles are places themselves."""
 
 
 class Episodes(eqx.Module):

@@ -1,0 +1,133 @@
+"""Maps of MiniGrid as text, and the numbers that stand for the things on them."""
+
+import difflib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import UInt16
+
+from alphamepol.errors import InputError
+
+UNSEEN, EMPTY, WALL, DOOR, KEY, BALL, GOAL, LAVA = 0, 1, 2, 4, 5, 6, 8, 9
+"""Kinds of things, numbered as MiniGrid numbers them."""
+OPEN, CLOSED, LOCKED = 0, 1, 2
+KINDS = {"wall": WALL, "door": DOOR, "key": KEY, "ball": BALL, "goal": GOAL, "lava": LAVA}
+COLOURS = {"red": 0, "green": 1, "blue": 2, "purple": 3, "yellow": 4, "grey": 5}
+STATES = {"open": OPEN, "closed": CLOSED, "locked": LOCKED}
+USUAL_COLOUR = {"wall": "grey", "goal": "green", "lava": "red", "door": "yellow", "key": "yellow", "ball": "blue"}
+
+FREE = "."
+HEADINGS = ">v<^"
+"""Where the agent starts, and where it looks: direction 0 is east."""
+LEGEND = {"#": "wall", "D": "closed yellow door", "G": "goal"}
+
+EASY = """
+    ##################
+    #..........###...#
+    #..........#.....#
+    #..........#.....#
+    #...###..........#
+    #..........#.....#
+    #...##.....###.###
+    #....##..........#
+    #....#...........#
+    #................#
+    #................#
+    #...........###..#
+    #................#
+    #....#..#........#
+    #................#
+    #................#
+    #>...............#
+    ##################
+"""
+ADVERSE = """
+    ##########
+    #.D......#
+    #.#......#
+    #.#....###
+    #.#......#
+    #.#......#
+    #.#......#
+    #.#......#
+    #>#......#
+    ##########
+"""
+EASY_GOALS = (
+    *((2, 1), (4, 3), (9, 3), (14, 3), (12, 5), (9, 6), (4, 8)),
+    *((14, 8), (7, 10), (16, 10), (4, 13), (9, 13), (14, 13)),
+)
+ADVERSE_GOALS = (6, 8), (8, 1), (4, 3), (8, 4), (4, 6), (7, 6), (3, 8), (5, 1), (6, 3), (3, 4), (7, 4), (5, 5), (5, 7)
+"""The cells (column, row) of the paper's tasks."""
+
+
+class GridMap(NamedTuple):
+    """A map that was read."""
+
+    cells: UInt16[np.ndarray, "rows columns"]
+    """A number for the thing in each cell (`code`)."""
+    start: tuple[int, int]
+    """Column and row."""
+    heading: int
+
+
+def code(kind: int, colour: int = 0, state: int = OPEN) -> int:
+    """One number for the three that MiniGrid shows of a thing: bits 0-3 its kind, 4-6 its colour, from 7 its state."""
+    return kind | colour << 4 | state << 7
+
+
+NOTHING = code(EMPTY)
+GREY_WALL = code(WALL, COLOURS["grey"])
+GREEN_GOAL = code(GOAL, COLOURS["green"])
+
+
+def code_of(description: str) -> int:
+    """The number of what is described, e.g. "goal", "red key", "locked blue door"."""
+    words = description.split()
+    kinds, colours, states = ([word for word in words if word in names] for names in (KINDS, COLOURS, STATES))
+    strange = [word for word in words if word not in {*KINDS, *COLOURS, *STATES}]
+    known = f"it is one of {', '.join(KINDS)}, with a colour ({', '.join(COLOURS)}), a door open, closed or locked"
+    if strange:
+        hint = difflib.get_close_matches(strange[0], [*KINDS, *COLOURS, *STATES], 1)
+        raise InputError(
+            f"legend: {description!r} was given, {strange[0]!r} is not known"
+            + (f"; did you mean {hint[0]!r}?" if hint else f"; {known}")
+        )
+    if len(kinds) != 1 or len(colours) > 1 or len(states) > 1 or (states and kinds != ["door"]):
+        raise InputError(f"legend: {description!r} was given; {known}")
+    state = STATES[states[0]] if states else CLOSED if kinds == ["door"] else OPEN
+    return code(KINDS[kinds[0]], COLOURS[(colours or [USUAL_COLOUR[kinds[0]]])[0]], state)
+
+
+def parse_map(text: str, legend: Mapping[str, str] | None = None) -> GridMap:
+    """Read a map: `.` is free, one of `>v<^` where the agent starts; `legend` says what other characters stand for."""
+    lines = text.split()
+    if not lines:
+        raise InputError("layout: the map is empty; draw it with '.' for free cells and '#' for walls")
+    if len({len(line) for line in lines}) > 1:
+        lengths = ", ".join(str(len(line)) for line in lines)
+        raise InputError(f"layout: all lines of a map must be equally long, these have {lengths} cells")
+    things = LEGEND | dict(legend or {})
+    for character in things:
+        if len(character) != 1 or character.isspace() or character in FREE + HEADINGS:
+            raise InputError(
+                f"legend: {character!r} was given; it must be one character other than '.', the free cell, and "
+                f"{HEADINGS}, the agent"
+            )
+    strange = sorted(set("".join(lines)) - {*things, FREE, *HEADINGS})
+    if strange:
+        raise InputError(
+            f"layout: unknown cell {strange[0]!r}; use '.' for free cells, one of {HEADINGS} for the agent, "
+            f"{', '.join(map(repr, things))}, or give a legend"
+        )
+    starts = [(c, r) for r, line in enumerate(lines) for c, cell in enumerate(line) if cell in HEADINGS]
+    if len(starts) != 1:
+        raise InputError(f"layout: the agent is on it {len(starts)} times; mark one start with one of {HEADINGS}")
+    ((column, row),) = starts
+    codes = {character: code_of(thing) for character, thing in things.items()}
+    cells = np.array([[codes.get(cell, NOTHING) for cell in line] for line in lines], np.uint16)
+    border = np.concatenate([cells[0], cells[-1], cells[:, 0], cells[:, -1]])
+    if not (border == GREY_WALL).all():
+        raise InputError("layout: there must be grey walls ('#') all around, so that the agent cannot leave the map")
+    return GridMap(cells, (column, row), HEADINGS.index(lines[row][column]))

@@ -1,0 +1,84 @@
+"""What entropies are taken of: particles, encoded if they are images, in units of their deviation, with noise."""
+
+import dataclasses
+
+import jax
+from jaxtyping import Array, Float, Key, PRNGKeyArray
+
+from alphamepol.environments.host import AnyClass
+from alphamepol.errors import InputError
+from alphamepol.images import ENCODED, RandomEncoder, encoder_noise
+from alphamepol.mapping import map_leading_axis, rows_per_product
+from alphamepol.policies import Policy
+from alphamepol.runs.checks import policy_shape
+from alphamepol.runs.config import FinetuneConfig, PretrainConfig
+from alphamepol.sampling.trajectories import Trajectories
+from alphamepol.tasks import feature_size
+
+NOISE, ENCODER_NOISE = 1 << 29, 1 << 30
+"""Set the random numbers of the noise on particles apart from those of the trajectories."""
+
+
+def find_encoder(environment_class: AnyClass, config: PretrainConfig) -> RandomEncoder | None:
+    """The random encoder of particles that are images; None where particles are taken as they are."""
+    shape = policy_shape(environment_class)
+    if config.encoder == "none" or (config.encoder == "auto" and not _are_images(environment_class)):
+        return None
+    if shape.image is None or not _are_images(environment_class):
+        raise InputError(
+            f"encoder: random was given, but the particles of class {environment_class.name} are no images (uint8, "
+            "height x width x channels, at least 7 x 7); use none"
+        )
+    return RandomEncoder(shape.image, key=jax.random.key(config.encoder_seed))
+
+
+def particle_size(environment_class: AnyClass, config: PretrainConfig | FinetuneConfig) -> int:
+    """How many numbers entropies are taken of."""
+    encoded = _are_images(environment_class) and getattr(config, "encoder", "auto") != "none"
+    return ENCODED if encoded else feature_size(environment_class[0])
+
+
+def _are_images(environment_class: AnyClass) -> bool:
+    """Whether particles are whole observations that are images."""
+    shape = policy_shape(environment_class)
+    return shape.image is not None and feature_size(environment_class[0]) == shape.observation_size
+
+
+def units_of(policies: Policy) -> Float[Array, "*seeds features"] | None:
+    """What scaled policies count particles in: the deviation that they were started with."""
+    return None if policies.scaling is None else policies.scaling.particle_deviation
+
+
+def measurable(
+    trajectories: Trajectories,
+    encoder: RandomEncoder | None,
+    units: Float[Array, "seeds features"] | None,
+    feature_noise: float = 0.0,
+    *,
+    keys: Key[Array, " seeds"],
+) -> Trajectories:
+    """Trajectories whose particles are ready for their entropy."""
+    particles = trajectories.particles
+    if encoder is not None:
+        particles = _encode(encoder, particles, keys)
+    if units is not None:
+        particles = particles / units[:, None, None, None, :]
+    if feature_noise:
+        # So that particles do not coincide where an agent stands still.
+        shape = particles.shape[1:]
+        noise = jax.vmap(lambda key: jax.random.normal(jax.random.fold_in(key, NOISE), shape))(keys)
+        particles = particles + feature_noise * noise
+    return dataclasses.replace(trajectories, particles=particles)
+
+
+@jax.jit
+def _encode(encoder: RandomEncoder, particles: Float[Array, "seeds *sets pixels"], keys: Key[Array, " seeds"]) -> Array:
+    def one_seed(particles: Float[Array, "*sets pixels"], key: PRNGKeyArray) -> Float[Array, "*sets features"]:
+        *sets, pixels = particles.shape
+        encoded = jax.lax.map(encoder, particles.reshape(-1, pixels), batch_size=rows_per_product())
+        noise = encoder_noise(encoded.shape, key=jax.random.fold_in(key, ENCODER_NOISE))
+        return (encoded + noise).reshape(*sets, -1)
+
+    # Entropies must not depend on how a device rounds products.
+    with jax.default_matmul_precision("highest"):
+        return map_leading_axis(one_seed)(particles, keys)

@@ -1,0 +1,137 @@
+"""Farama's MiniGrid, which ours must equal: environments of its own classes, for the same maps."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from minigrid.core.grid import Grid
+from minigrid.core.mission import MissionSpace
+from minigrid.core.world_object import Ball, Door, Goal, Key, Lava, Wall
+from minigrid.minigrid_env import MiniGridEnv
+
+EASY_WALLS = (
+    (11, 1), (12, 1), (13, 1), (11, 2), (11, 3), (4, 4), (5, 4), (6, 4), (4, 6), (5, 6), (5, 7), (5, 8), (6, 7),
+    (5, 13), (8, 13), (12, 11), (13, 11), (14, 11), (11, 5), (11, 6), (12, 6), (13, 6), (15, 6), (16, 6),
+)  # fmt: skip
+
+
+class Farama(MiniGridEnv):
+    """A map of things: (column, row) → what makes the object there."""
+
+    def __init__(self, size, start, heading, things, *, backward=False, max_steps=None, **arguments):
+        self.start, self.heading, self.things, self.backward = start, heading, things, backward
+        columns, rows = size
+        super().__init__(
+            mission_space=MissionSpace(lambda: "explore"),
+            width=columns,
+            height=rows,
+            max_steps=max_steps or 10 * columns * rows,
+            **arguments,
+        )
+
+    def _gen_grid(self, width, height):
+        self.grid = Grid(width, height)
+        self.grid.wall_rect(0, 0, width, height)
+        for (column, row), make in self.things.items():
+            self.grid.set(column, row, make())
+        self.agent_pos, self.agent_dir = self.start, self.heading
+
+    @property
+    def front_pos(self):
+        return self.agent_pos - self.dir_vec if self.backward else super().front_pos
+
+
+def easy(goal=None, **arguments) -> Farama:
+    things = dict.fromkeys(EASY_WALLS, Wall)
+    return Farama((18, 18), (1, 16), 0, things | ({goal: Goal} if goal else {}), **arguments)
+
+
+def adverse(goal=None, **arguments) -> Farama:
+    things = {(2, row): Wall for row in range(10)} | {(7, 3): Wall, (8, 3): Wall}
+    things |= {(2, 1): lambda: Door("yellow")} | ({goal: Goal} if goal else {})
+    return Farama((10, 10), (1, 8), 0, things, backward=True, **arguments)
+
+
+SYMBOLS = {
+    "#": Wall,
+    "G": Goal,
+    "~": Lava,
+    "D": lambda: Door("yellow"),
+    "o": lambda: Door("red", is_open=True),
+    "L": lambda: Door("blue", is_locked=True),
+    "k": lambda: Key("blue"),
+    "K": lambda: Key("red"),
+    "b": lambda: Ball("green"),
+}
+LEGEND = {
+    "~": "lava",
+    "o": "open red door",
+    "L": "locked blue door",
+    "k": "blue key",
+    "K": "red key",
+    "b": "green ball",
+}
+
+
+def random_layout(rng: np.random.Generator) -> tuple[str, Farama]:
+    """A random map with doors, goals and other things, as text and as Farama's environment."""
+    columns, rows = rng.integers(4, 15, 2).tolist()
+    kinds = [".", *SYMBOLS]
+    share = np.array([1.0, 0.25, 0.02, 0.01, 0.06, 0.03, 0.03, 0.03, 0.01, 0.03])
+    cells = rng.choice(kinds, (rows, columns), p=share / share.sum())
+    cells[[0, -1]] = cells[:, [0, -1]] = "#"
+    start = int(rng.integers(1, columns - 1)), int(rng.integers(1, rows - 1))
+    heading = int(rng.integers(4))
+    cells[start[1], start[0]] = "."
+    things = {(c, r): SYMBOLS[cells[r, c]] for r in range(rows) for c in range(columns) if cells[r, c] != "."}
+    backward = bool(rng.integers(2))
+    cells[start[1], start[0]] = ">v<^"[heading]
+    farama = Farama((columns, rows), start, heading, things, backward=backward, max_steps=int(rng.integers(20, 900)))
+    return "\n".join("".join(line) for line in cells), farama
+
+
+class Record(NamedTuple):
+    """What is compared, step by step; a new episode begins after a termination."""
+
+    places: np.ndarray
+    directions: np.ndarray
+    images: np.ndarray
+    rewards: np.ndarray
+    ended: np.ndarray
+
+
+def record_farama(env: Farama, actions: np.ndarray) -> Record:
+    env.reset(seed=0)
+    steps = []
+    for action in actions.tolist():
+        observation, reward, terminated, _, _ = env.step(action)
+        steps.append((env.agent_pos, env.agent_dir, observation["image"], np.float32(reward), terminated))
+        if terminated:
+            env.reset(seed=0)
+    return Record(*(np.array(part) for part in zip(*steps, strict=True)))
+
+
+@jax.jit
+def _record(member, actions):
+    def act(state, action):
+        key = jax.random.key(0)
+        reached = member.step(state, action, key=key)
+        ended = member.ended(reached)
+        step = member.place(reached), reached.direction, member.observe(reached), reached.reward, ended
+        return jax.tree.map(lambda a, b: jnp.where(ended, a, b), member.reset(key=key), reached), step
+
+    return jax.lax.scan(act, member.reset(key=jax.random.key(0)), actions)[1]
+
+
+def record_ours(member, actions: np.ndarray) -> Record:
+    return Record(*(np.asarray(part) for part in _record(member, actions)))
+
+
+def differences(ours: Record, theirs: Record) -> dict[str, int]:
+    """At how many steps each part differs."""
+    steps = len(ours.ended)
+    return {
+        name: int(np.any((getattr(ours, name) != getattr(theirs, name)).reshape(steps, -1), axis=1).sum())
+        for name in Record._fields
+    }
