@@ -153,6 +153,51 @@ def test_report_is_of_the_sampling_policy() -> None:
     assert report.objective_after > report.objective
 
 
+def test_mepol_learns_from_random_subsets_of_the_minibatches() -> None:
+    """Every gradient is the mean over one of the 15 pairs of the 6 mini-batches, and all pairs come up."""
+    policy, trajectories, neighbourhood = make_samples()
+
+    @jax.jit
+    def first_gradient(learner, rate, key, iterations=1):
+        sizes = {"tail_size": MINIBATCHES, "subset_size": 2, "max_iterations": iterations}
+        learner, report = improve_off_policy(
+            learner, trajectories, neighbourhood, rate, jnp.array(15.0), **sizes, key=key
+        )
+        return ravel_pytree(learner.moments.mu)[0] / 0.1, report
+
+    def of_one(i: int):
+        one = jax.tree.map(lambda leaf: leaf[i : i + 1], (trajectories, neighbourhood))
+        learner, _ = improve_off_policy(
+            Learner.start(policy), *one, jnp.array(1e-3), jnp.array(15.0), tail_size=1, max_iterations=1
+        )
+        return ravel_pytree(learner.moments.mu)[0] / 0.1
+
+    each = np.stack([of_one(i) for i in range(MINIBATCHES)])
+    pairs = {(i, j): (each[i] + each[j]) / 2 for i in range(MINIBATCHES) for j in range(i)}
+    came_up = set()
+    for seed in range(100):
+        gradient, report = first_gradient(Learner.start(policy), jnp.array(1e-3), jax.random.key(seed))
+        came_up |= {pair for pair, expected in pairs.items() if np.allclose(gradient, expected, rtol=1e-8, atol=1e-12)}
+    assert came_up == set(pairs)
+    assert np.all(report.tail)  # the report is of all mini-batches
+    entropies = jax.vmap(particle_entropy)(neighbourhood)
+    assert float(report.objective) == pytest.approx(float(jnp.mean(entropies)))
+
+
+def test_each_iteration_draws_a_subset_of_its_own() -> None:
+    policy, trajectories, neighbourhood = make_samples()
+    sizes = {"tail_size": MINIBATCHES, "subset_size": 1, "max_iterations": 40}
+    rates = jnp.array(1e-12), jnp.array(15.0)  # so small that the policy stays, and each mini-batch its gradient
+    learner, _ = improve_off_policy(
+        Learner.start(policy), trajectories, neighbourhood, *rates, **sizes, key=jax.random.key(0)
+    )
+    single = jax.tree.map(lambda leaf: leaf[:1], (trajectories, neighbourhood))
+    one_alone, _ = improve_off_policy(Learner.start(policy), *single, *rates, tail_size=1, max_iterations=40)
+    mixed, alone = (ravel_pytree(one.moments.mu)[0] for one in (learner, one_alone))
+    cosine = mixed @ alone / jnp.linalg.norm(mixed) / jnp.linalg.norm(alone)
+    assert abs(float(cosine)) < 0.99
+
+
 def run(policy, trajectories, neighbourhood, rate: float = 1e-2, trust_region: float = 15.0, iterations: int = 5):
     return improve_off_policy(
         Learner.start(policy),

@@ -29,7 +29,8 @@ from alphamepol.statistics import bootstrap_interval
 # Okabe and Ito's palette, which colour-blind people tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#999999", "#882255")
 WALL_COLOUR = "#5b6068"
-GOAL_COLOUR, DOOR_COLOUR = "#CC3377", "#C8A27A"
+OUTLINES = {"wall": (WALL_COLOUR, 0), "level": (WALL_COLOUR, 0.6), "door": ("#D08A2E", 2.0), "goal": ("#CC3377", 0.8)}
+"""Colour and width of what is on maps."""
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -180,7 +181,7 @@ def _member_grid(
 def _explored(evaluation: Evaluation, member: int) -> str:
     """How well, in a few words: the cells of a grid say more than its entropy."""
     if evaluation.cells is not None:
-        return f"{evaluation.cells['minibatch'][:, member].mean():.0f} cells"
+        return f"{evaluation.cells['minibatch'][:, member].mean():.0f} cells a mini-batch"
     return f"entropy {evaluation.member_means[:, member].mean():.2f}"
 
 
@@ -202,7 +203,7 @@ def returns(
         rows = _draw_returns(axes, returns)
         for column, name in enumerate(maps, start=1):
             map_axes = figure.add_subplot(grid[column])
-            _draw_goals(map_axes, np.array(tasks), returns[name][:, -1], norm, member, name)
+            _draw_goals(map_axes, np.array(tasks, float), returns[name][:, -1], norm, member, name)
         if maps:
             colours = ScalarMappable(norm, "viridis")
             figure.colorbar(colours, ax=figure.axes[1:], label="final return", shrink=0.75, aspect=30)
@@ -304,15 +305,12 @@ def _frame(axes: Axes, extent: tuple[float, float, float, float], member: Member
 
 
 def _draw_walls(axes: Axes, member: Member) -> None:
-    """What is on the ground: doors under the colours of visits, all else over them."""
+    """What is on the ground: walls filled, all else as outlines, so that visits are seen."""
     ground = map_of(member)
     for patch in ground.patches if ground is not None else ():
-        fill = {"wall": WALL_COLOUR, "door": DOOR_COLOUR}.get(patch.kind, "none")
-        line = GOAL_COLOUR if patch.kind == "goal" else WALL_COLOUR
-        width = 0 if patch.kind == "wall" else 0.8
-        under = patch.kind == "door"
-        look = {"facecolor": fill, "edgecolor": line, "linewidth": width, "zorder": 0 if under else 1}
-        axes.add_patch(Rectangle(patch.corner, *patch.size, **look))
+        line, width = OUTLINES[patch.kind]
+        fill = WALL_COLOUR if patch.kind == "wall" else "none"
+        axes.add_patch(Rectangle(patch.corner, *patch.size, facecolor=fill, edgecolor=line, linewidth=width))
 
 
 def _visit_rows(maps: Mapping[str, VisitMap], members: Sequence[str]) -> Iterable[tuple[Any, ...]]:

@@ -67,23 +67,25 @@ def comparison_table(evaluations: Mapping[str, Evaluation], title: str) -> Table
     table.add_column("member")
     for label in evaluations:
         table.add_column(Text(label), justify="right")
-    table.add_column("ceiling", justify="right")
+    if any(map(math.isfinite, first.ceilings)):
+        table.add_column("ceiling", justify="right")
 
-    def row(name: str, values: Iterable[np.ndarray], ceiling: float) -> None:
-        table.add_row(Text(name), *(_with_interval(of_seeds) for of_seeds in values), _if_finite(ceiling))
+    def row(name: str, values: Iterable[np.ndarray], *ceiling: float) -> None:
+        known = [text for text in map(_if_finite, ceiling) if text]
+        table.add_row(Text(name), *(_with_interval(of_seeds) for of_seeds in values), *known)
 
     for i, name in enumerate(first.members):
         means = [evaluation.member_means[:, i] for evaluation in evaluations.values()]
         row(f"{name} (p = {first.probabilities[i]:g})", means, first.ceilings[i])
     table.add_section()
-    row("mean", [evaluation.mean for evaluation in evaluations.values()], math.inf)
+    row("mean", [evaluation.mean for evaluation in evaluations.values()])
     if first.alpha < 1:
-        row(f"mean of worst {first.alpha:g}", [evaluation.cvar for evaluation in evaluations.values()], math.inf)
+        row(f"mean of worst {first.alpha:g}", [evaluation.cvar for evaluation in evaluations.values()])
     for per in first.cells or {}:
         table.add_section()
         for i, name in enumerate(first.members):
             visited = [evaluation.cells[per][:, i] for evaluation in evaluations.values() if evaluation.cells]
-            row(f"{name}, cells per {WORDS[per]}", visited, math.inf)
+            row(f"{name}, cells per {WORDS[per]}", visited)
     return table
 
 
