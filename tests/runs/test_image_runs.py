@@ -123,7 +123,7 @@ def test_what_images_cannot_do_gets_a_sentence(run, config, tmp_path, capsys):
         pretrain("gridworld-slope", dataclasses.replace(preset("quick"), encoder="random"), folder=tmp_path / "no")
     assert main(["pretrain", "minigrid", "--initial-mean", "0"]) == 2
     assert "policies that see images are not regressed" in capsys.readouterr().err
-    with pytest.raises(InputError, match="gradient_share: 0.0 was given; it must be above 0"):
+    with pytest.raises(InputError, match=r"gradient_share: 0\.0 was given; it must be above 0"):
         dataclasses.replace(config, gradient_share=0.0).check()
 
 
