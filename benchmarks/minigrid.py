@@ -41,8 +41,8 @@ def equality(steps: int, seed: int) -> dict:
     pairs = [(members["EasyG"], oracle.easy()), (members["AdvG"], oracle.adverse())]
     for goal_of_easy, goal_of_adverse in zip(members["EasyG"].goals, members["AdvG"].goals, strict=True):
         pairs += [
-            (members["EasyG"].with_goal(goal_of_easy), oracle.easy(tuple(goal_of_easy.tolist()))),
-            (members["AdvG"].with_goal(goal_of_adverse), oracle.adverse(tuple(goal_of_adverse.tolist()))),
+            (members["EasyG"].with_goal(jnp.array(goal_of_easy)), oracle.easy(goal_of_easy)),
+            (members["AdvG"].with_goal(jnp.array(goal_of_adverse)), oracle.adverse(goal_of_adverse)),
         ]
     maps = 100
     for _ in range(maps):

@@ -9,11 +9,14 @@ import torch
 from scipy.stats import kstest, truncnorm
 
 from alphamepol import InputError, MiniGrid, RandomEncoder, load_policy, save_policy
+from alphamepol.files import pack
 from alphamepol.images import Trunk, encoder_noise, image_shape
 from alphamepol.learning.critic import Critic
 from alphamepol.learning.log_probabilities import log_probabilities
 from alphamepol.learning.trpo import linearise_policy
+from alphamepol.mapping import rows_per_product
 from alphamepol.policies import PolicySettings, PolicyShape, fresh_policy, unscaled
+from alphamepol.policy_files import FORMAT
 from alphamepol.sampling.rollout import rollout
 from alphamepol.sampling.trajectories import Episodes
 
@@ -173,3 +176,22 @@ def test_scaled_images_cannot_become_plain_layers():
     policy = fresh_policy(SHAPE, PolicySettings((8,), scaled_features=64), key=jax.random.key(0))
     with pytest.raises(InputError, match="it scales images"):
         unscaled(policy)
+
+
+def test_images_of_another_shape_are_refused():
+    policy = fresh_policy(SHAPE, PolicySettings((8,)), key=jax.random.key(0))
+    with pytest.raises(ValueError, match=r"its shape is \(3, 7, 7\); this policy sees images \(7, 7, 3\)"):
+        policy.distribution(np.zeros((3, 7, 7), np.uint8))
+
+
+@pytest.mark.parametrize("image", [[3, 3, 3], [8, 8, 3], [7, 7, 3, 1], [7, 21], ["a", 7, 3]])
+def test_files_of_images_that_cannot_be_are_refused(image, tmp_path):
+    policy = fresh_policy(SHAPE, PolicySettings((8,)), key=jax.random.key(0))
+    architecture = policy.architecture | {"image": image}
+    (tmp_path / "odd.safetensors").write_bytes(pack(policy, {"format": FORMAT, "architecture": architecture}))
+    with pytest.raises(InputError, match="cannot be read as a policy"):
+        load_policy(tmp_path / "odd.safetensors")
+
+
+def test_large_images_go_in_smaller_pieces():
+    assert rows_per_product(84 * 84 * 4) < 20 < rows_per_product(147) == rows_per_product() == 1600

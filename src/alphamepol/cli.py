@@ -66,6 +66,8 @@ class Evaluate:
     """Percentile of the CVaR; the run's own if not given, for a policy file the paper's for CLASS."""
     feature_noise: float | None = None
     """Deviation of noise on particles, so that they do not coincide; the run's own if not given."""
+    encoder_seed: int | None = None
+    """Of images: which random network their entropy is taken on; the run's own if not given, for a policy file 0."""
     batches: int = 40
     """Mini-batches per member."""
     folder: Path | None = None
@@ -79,6 +81,7 @@ class Evaluate:
             class_name=self.environment_class,
             alpha=self.alpha,
             feature_noise=self.feature_noise,
+            encoder_seed=self.encoder_seed,
             batches=self.batches,
             folder=self.folder,
         )

@@ -6,9 +6,13 @@ from typing import Any
 import jax
 
 
-def rows_per_product() -> int:
-    """Rows that a network is fed at once: on a CPU what stays in its cache, on an accelerator what fills it."""
-    return 1600 if jax.default_backend() == "cpu" else 100_000
+def rows_per_product(pixels: int = 0) -> int:
+    """Rows that a network is fed at once: on a CPU what stays in its cache, on an accelerator what fills it.
+
+    Fewer where rows are large images, of which convolutions keep many times their size.
+    """
+    rows = 1600 if jax.default_backend() == "cpu" else 100_000
+    return max(1, min(rows, 300 * rows // max(1, pixels)))
 
 
 def steps_per_turn() -> int:

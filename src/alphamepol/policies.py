@@ -126,6 +126,11 @@ class Policy(eqx.Module):
         } | {name: part for name, part in more.items() if part}
 
     def _scaled(self, observation: Shaped[Array | np.ndarray, "..."]) -> Shaped[Array | np.ndarray, " observation"]:
+        observation = jnp.asarray(observation)
+        if self.trunk is not None and observation.shape not in (self.trunk.shape, (self.trunk.pixels,)):
+            raise ValueError(
+                f"observation: its shape is {observation.shape}; this policy sees images {self.trunk.shape}"
+            )
         return observation.ravel() if self.scaling is None else self.scaling.observation(observation.ravel())
 
     def _run(

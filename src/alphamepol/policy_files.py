@@ -1,17 +1,19 @@
 """The files that hold policies: safetensors, or zips of Stable-Baselines3."""
 
+import math
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
+import gymnasium
 import jax
 import numpy as np
 
 from alphamepol.errors import InputError
 from alphamepol.files import fill, pack, unpack, write_atomically
-from alphamepol.images import Trunk
+from alphamepol.images import Shape, Trunk, image_shape
 from alphamepol.memory import ActionRange, Memory
 from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy
 from alphamepol.scaling import Scaling
@@ -69,16 +71,19 @@ def _template(
         key = jax.random.key(0)
         remembered = memory and Memory(observation_size, actions, memory["recurrent_units"], key=key)
         scaled = scaling and Scaling(observation_size, scaling["features"], actions)
-        trunk = Trunk(_image(image), key=key) if image else None
+        trunk = Trunk(_image(image, observation_size), key=key) if image else None
         sizes = observation_size, action_size, hidden
         return kinds[kind](*sizes, memory=remembered, scaling=scaled, trunk=trunk, key=key)
 
     return eqx.filter_eval_shape(build)
 
 
-def _image(shape: Sequence[int]) -> tuple[int, int, int]:
-    height, width, channels = shape
-    return height, width, channels
+def _image(shape: Sequence[int], observation_size: int) -> Shape:
+    """The shape of images that a file speaks of. Raises ValueError if its policy cannot see such images."""
+    found = image_shape(gymnasium.spaces.Box(0, 255, tuple(shape), np.uint8))
+    if found is None or math.prod(found) != observation_size:
+        raise ValueError(f"its images {list(shape)} cannot be seen, or have not {observation_size} numbers")
+    return found
 
 
 def read_actions(description: dict[str, Any], kind: str, action_size: int) -> ActionRange:

@@ -22,7 +22,10 @@ class Task(eqx.Module):
     """What one step is worth, and whether it ends the episode. Array fields are parameters, as in a CMP."""
 
     def set_up(self, member: Member) -> Member:
-        """The member in which the task is done; another than the given one if the task can be seen in it."""
+        """The member in which the task is done: another than the given one if the task can be seen in it.
+
+        For members in JAX; host environments show what they show.
+        """
         return member
 
     @abstractmethod
@@ -90,6 +93,10 @@ class GoalCell(Task):
     place: Int[Array, "2"]
 
     def __init__(self, place: Sequence[float | int] | Shaped[Array, "2"]):
+        if any(float(number) != int(number) for number in place):
+            raise InputError(
+                f"place: {' '.join(f'{number:g}' for number in place)} was given; a cell has whole numbers"
+            )
         self.place = jnp.array(place, jnp.int32)
 
     def set_up(self, member: Member) -> Member:
@@ -171,6 +178,10 @@ class HasCells(Protocol):
         """The same member with a goal in a cell (column, row)."""
         ...
 
+    def has_goal(self) -> bool:
+        """Whether there is one as it is."""
+        ...
+
 
 def random_goals(member: Member, count: int, *, key: PRNGKeyArray, radius: float = GOAL_RADIUS) -> list[Task]:
     """Goals uniform over the member's free space; the same key gives the same goals."""
@@ -193,6 +204,11 @@ def goal_at(member: Member, place: Sequence[float | int], radius: float = GOAL_R
     return GoalCell(place) if isinstance(member, HasCells) else Goal(place, radius)
 
 
+def gives_reward(member: Member) -> bool:
+    """Whether a member rewards its agent by itself."""
+    return member.has_goal() if isinstance(member, HasCells) else isinstance(member, HostMember)
+
+
 def place_size(member: Member) -> int:
     """How many numbers say where a goal is."""
     return 2 if isinstance(member, HasCells) else feature_size(member)
@@ -202,19 +218,24 @@ def check_tasks(tasks: Sequence[Task], member: Member) -> None:
     """Refuse tasks that make no sense in a member: numbers that do not fit, or a goal where nothing can ever be."""
     stack_tasks(tasks)
     for task in tasks:
-        if isinstance(task, Goal | GoalCell):
-            goal_at(member, task.describe(), float(task.radius) if isinstance(task, Goal) else GOAL_RADIUS)
+        if isinstance(task, Goal) and isinstance(member, HasCells):
+            raise InputError("task: goals of this member are cells (column, row); give GoalCell instead of Goal")
         if isinstance(task, GoalCell) and not isinstance(member, HasCells):
             raise InputError(
                 f"task: {type(member).__name__} has no cells that a goal could be in; give goals as places"
             )
-        if isinstance(task, EnvironmentReward) and not isinstance(member, HostMember | HasCells):
-            raise InputError(f"task: {type(member).__name__} gives no reward of its own; give goals or another task")
+        if isinstance(task, Goal | GoalCell):
+            goal_at(member, task.describe(), float(task.radius) if isinstance(task, Goal) else GOAL_RADIUS)
+        if isinstance(task, EnvironmentReward) and not gives_reward(member):
+            raise InputError(
+                f"task: this {type(member).__name__} gives no reward of its own; give goals or another task"
+            )
     # The tasks have the same structure and shapes, so that one of them stands for all.
-    one, size = tasks[0], place_size(member)
-    for field in ("place", "normal"):
+    one = tasks[0]
+    for field, size in (("place", place_size(member)), ("normal", feature_size(member))):
         if hasattr(one, field) and getattr(one, field).shape != (size,):
-            raise InputError(f"{field}: {getattr(one, field).tolist()} was given; {size} numbers are needed")
+            given = getattr(one, field).size
+            raise InputError(f"{field}: {given} numbers were given, but {size} are needed")
     for name, shape in jax.eval_shape(partial(_try_out, one, member), jax.random.key(0)).items():
         if shape.shape != ():
             raise InputError(f"task: its {name} has the shape {shape.shape}; it must be one number")

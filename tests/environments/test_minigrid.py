@@ -9,11 +9,11 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from alphamepol.environments.environment_class import EnvironmentClass
-from alphamepol.environments.minigrid import FORWARD, LEFT, PICKUP, RIGHT, TOGGLE, MiniGrid, visible
+from alphamepol.environments.minigrid import FORWARD, LEFT, PICKUP, TOGGLE, MiniGrid, visible
 from alphamepol.environments.minigrid_map import ADVERSE, EASY, code_of
 from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
-from alphamepol.tasks import EnvironmentReward, GoalCell, random_goals
+from alphamepol.tasks import EnvironmentReward, Goal, GoalCell, HalfSpace, check_tasks, random_goals
 
 ROOM = """
     #####
@@ -42,10 +42,10 @@ def assert_equal_steps(member: MiniGrid, farama: oracle.Farama, actions: np.ndar
 @pytest.mark.parametrize("name", ["EasyG", "AdvG"])
 def test_members_are_faramas_step_by_step(name, goal):
     member = make("minigrid")[name]
-    place = None if goal is None else tuple(member.goals[goal].tolist())
+    place = None if goal is None else member.goals[goal]
     farama = (oracle.easy if name == "EasyG" else oracle.adverse)(place)
     rng = np.random.default_rng([len(name), 9 if goal is None else goal])
-    member = member if place is None else member.with_goal(member.goals[goal])
+    member = member if place is None else member.with_goal(jnp.array(place))
     record = assert_equal_steps(member, farama, random_actions(rng, 1000))
     assert len(np.unique(record.places, axis=0)) > 5  # it went somewhere
 
@@ -89,10 +89,10 @@ def test_light_spreads_as_in_farama():
 @pytest.mark.parametrize("name", ["EasyG", "AdvG"])
 def test_goals_and_reward_are_those_of_the_specification(name):
     member = make("minigrid")[name]
-    assert member.goals.tolist() == [list(map(int, goal.strip("()").split(","))) for goal in GOALS[name].split()]
+    assert member.goals == tuple(tuple(map(int, goal.strip("()").split(","))) for goal in GOALS[name].split())
     assert int(member.max_steps) == {"EasyG": 3240, "AdvG": 1000}[name]
     assert member.cells.shape == (18, 18)
-    assert [task.describe() for task in member.tasks] == member.goals.tolist()
+    assert [tuple(task.describe()) for task in member.tasks] == list(member.goals)
 
 
 def test_gymnasium_ids_show_images_and_give_rewards():
@@ -114,11 +114,39 @@ def test_gymnasium_ids_show_images_and_give_rewards():
     assert reward == pytest.approx(1 - 0.9 * 2 / 3240)
     with pytest.raises(InputError, match="goal: 0 0 was given, where there is something"):
         gymnasium.make("alphamepol/EasyG-Goal-v0", goal=(0, 0))
+    with pytest.raises(InputError, match="goal: nan 3 was given, which is no cell"):
+        gymnasium.make("alphamepol/EasyG-Goal-v0", goal=(float("nan"), 3))
+
+
+def test_an_episode_is_cut_after_max_steps_as_in_farama():
+    env = gymnasium.make("alphamepol/AdvG-v0", horizon=5000)
+    env.reset(seed=0)
+    cut = [env.step(LEFT)[3] for _ in range(1000)]
+    assert cut == [False] * 999 + [True]
+
+
+def test_tasks_fit_the_grid():
+    member = make("minigrid")["EasyG"]
+    check_tasks([GoalCell((2, 1))], member)
+    check_tasks([HalfSpace(jnp.ones(147), 3.0)], member)
+    for task, sentence in (
+        (Goal((3, 3)), "give GoalCell instead of Goal"),
+        (HalfSpace((1.0, 0.0), 3.0), "normal: 2 numbers were given, but 147 are needed"),
+        (EnvironmentReward(), "gives no reward of its own"),
+        (GoalCell((0, 0)), "where there is something"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            check_tasks([task], member)
+    check_tasks([EnvironmentReward()], MiniGrid(ROOM))
+    with pytest.raises(InputError, match="has no cells"):
+        check_tasks([GoalCell((0, 0))], make("gridworld-slope")["GWS"])
+    with pytest.raises(InputError, match="a cell has whole numbers"):
+        GoalCell((2.7, 3))
 
 
 def test_a_map_of_ones_own_is_a_class_with_others():
     legend = {"L": "locked red door", "k": "red key", "o": "blue ball"}
-    other = MiniGrid("#####\n#>kL#\n#..o#\n#####", legend=legend, size=(8, 6))
+    other = MiniGrid("#####\n#>kL#\n#..o#\n#####", legend=legend, size=(8, 6), goals=[(2, 2), (1, 2)])
     members = EnvironmentClass({"room": MiniGrid(ROOM, size=(8, 6)), "other": other})
     state = members["other"].reset(key=jax.random.key(0))
     for action in (PICKUP, FORWARD, TOGGLE, FORWARD):
@@ -126,7 +154,8 @@ def test_a_map_of_ones_own_is_a_class_with_others():
     assert state.position.tolist() == [3, 1]
     assert int(state.carried) == code_of("red key")
     assert isinstance(members["room"].tasks[0], EnvironmentReward)
-    assert members["other"].tasks == ()
+    assert members["room"].goals == ()
+    assert members["other"].goals == ((2, 2), (1, 2))
 
 
 def test_drawn_goals_are_free_cells_other_than_the_start():
@@ -166,6 +195,8 @@ def test_maps_for_pictures_have_walls_doors_and_goals():
         (ROOM, {"goals": [(1, 1)]}, "where the agent starts"),
         (ROOM, {"goals": [(9, 1)]}, "no cell of the map; columns are from 0 to 4"),
         (ROOM, {"goals": [(1, 1, 1)]}, "which has 3 coordinates"),
+        (ROOM, {"goals": [(2, 2), (2, 2)]}, "goals: 2 2 was given twice"),
+        ("####\n#> #\n####", {}, "unknown cell ' '"),
     ],
 )
 def test_what_is_no_map_is_refused(layout, more, sentence):
@@ -179,13 +210,3 @@ def test_the_maps_as_text_have_the_walls_of_the_specification():
         cells = np.asarray(MiniGrid(layout).cells)
         encoded = farama.grid.encode().astype(int)
         np.testing.assert_array_equal(cells, (encoded[..., 0] | encoded[..., 1] << 4 | encoded[..., 2] << 7).T)
-
-
-def test_turning_left_and_right_are_inverse():
-    member = MiniGrid(ROOM)
-    state = member.reset(key=jax.random.key(0))
-    turned = state
-    for action in (LEFT, RIGHT, RIGHT, LEFT):
-        turned = member.step(turned, jnp.array(action), key=jax.random.key(0))
-    assert int(turned.direction) == int(state.direction)
-    assert int(turned.steps) == 4

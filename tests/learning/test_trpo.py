@@ -294,7 +294,7 @@ def test_improving_is_one_program_over_tasks() -> None:
     for i in range(3):
         alone, report = IMPROVE(states[i], episodes[i], settings(), key=keys[i])
         for one, other in zip(jax.tree.leaves((alone, report)), jax.tree.leaves((together, reports)), strict=True):
-            np.testing.assert_allclose(one, other[i], rtol=1e-3, atol=1e-5)
+            np.testing.assert_allclose(one, other[i], rtol=1e-3, atol=1e-4)
 
 
 def test_the_return_counts_the_episodes_that_began_with_the_iteration() -> None:

@@ -1,7 +1,6 @@
 """Runs of classes that are seen as images: MiniGrid in JAX, Gymnasium environments, Farama's own."""
 
 import dataclasses
-import json
 
 import gymnasium
 import jax.numpy as jnp
@@ -12,6 +11,7 @@ from alphamepol import FinetuneConfig, InputError, evaluate, export, finetune, g
 from alphamepol.cli import main
 from alphamepol.environments.minigrid_map import EASY_GOALS
 from alphamepol.runs.epoch import start_state
+from alphamepol.runs.figures import heat_map_pixels
 from alphamepol.runs.particles import find_encoder, measurable, particle_size
 from alphamepol.runs.presets import finetuning_preset
 from alphamepol.runs.visits import distinct_cells
@@ -36,7 +36,7 @@ def test_presets_are_the_papers():
     assert (settings.epochs, settings.horizon, settings.trajectories, settings.batch) == (300, 150, 100, 5)
     assert (settings.alpha, settings.neighbours, settings.hidden, settings.seeds) == (0.2, 50, (64,), 10)
     assert settings.gradient_share == 0.2
-    assert preset("authors", "minigrid").alpha == 0.3
+    assert (preset("authors", "minigrid").alpha, preset("authors", "minigrid").gradient_share) == (0.3, 0.3)
     assert preset("paper", "minigrid-counterexample") == settings
     tuning = finetuning_preset("minigrid")
     assert (tuning.iterations, tuning.horizon, tuning.steps, tuning.tasks) == (200, 150, 7500, 13)
@@ -80,6 +80,7 @@ def test_encoders_shift_entropies_and_are_decided_by_their_seed(run, config):
     other = dataclasses.replace(config, encoder_seed=1)
     entropies = [evaluate(run.policies, environment_class, one).mean for one in (config, config, other)]
     np.testing.assert_array_equal(entropies[0], entropies[1])
+    assert run.summary["encoder_seed"] == 0
     assert np.all(np.abs(entropies[0] - entropies[2]) > 0.1)
     plain = dataclasses.replace(config, encoder="none", feature_noise=0.01)
     assert particle_size(environment_class, plain) == 147
@@ -114,6 +115,8 @@ def test_fine_tuning_on_goals_that_are_seen(run, tmp_path):
     assert done.load_policy(0).architecture["image"] == [7, 7, 3]
     with pytest.raises(InputError, match="goal: 0 0 was given, where there is something"):
         finetune(run.folder, "EasyG", dataclasses.replace(small, goals=(0.0, 0.0)), quiet=True)
+    with pytest.raises(InputError, match="the reward in AdvG falls to nothing after max_steps = 1000 steps"):
+        finetune(run.folder, "AdvG", dataclasses.replace(small, horizon=2000, steps=2000), quiet=True)
 
 
 def test_what_images_cannot_do_gets_a_sentence(run, config, tmp_path, capsys):
@@ -160,8 +163,19 @@ def test_images_of_gymnasium_environments(tmp_path, config):
     assert run.policies[0].trunk.shape == (9, 8, 1)
     assert run.policies[0].scaling.particle_deviation.shape == (64,)
     assert np.isfinite(run.summary["mean"]).all()
-    with open(run.folder / "metrics.jsonl") as lines:
-        assert len([json.loads(line) for line in lines]) == 2
+    # Nothing moves a feature of a motionless image but the noise, which is no unit.
+    assert np.all(run.policies[0].scaling.particle_deviation > 0.1)
+
+
+@pytest.mark.parametrize("endless", [True, False])
+def test_trajectories_go_on_after_an_end_if_told_to(endless, config):
+    painted = gymnasium_class({"slow": Painting}, endless=endless, workers=1)
+    state = start_state(painted, dataclasses.replace(config, seeds=1), look=False)
+    try:
+        samples = collect(state.learners.policy, painted, jnp.array([[0]]), batch=1, horizon=8, keys=state.keys)
+    finally:
+        painted.fleet.close()
+    assert np.asarray(samples.valid).ravel().tolist() == [True] * 5 + [endless] * 3
 
 
 def test_faramas_own_environments_are_a_class():
@@ -177,3 +191,13 @@ def test_faramas_own_environments_are_a_class():
     assert np.all(samples.valid)
     kinds = np.asarray(samples.particles).reshape(-1, 7, 7, 3)[..., 0]
     assert kinds.max() <= 10
+
+
+def test_pictures_show_the_members_own_part_of_the_grid():
+    member = make("minigrid")["AdvG"]
+    places, valid = np.array([[1.0, 8.0], [3.0, 1.0]]), np.ones(2, bool)
+    pixels = heat_map_pixels(places, valid, member, size=180)
+    assert pixels.shape == (100, 100, 3)  # ten cells of ten pixels
+    assert (pixels[85, 15] != 255).any()  # the start was visited
+    assert (pixels[15, 85] == 255).all()  # a free cell was not
+    assert (pixels[5, 5] == pixels[35, 75]).all()  # walls are grey

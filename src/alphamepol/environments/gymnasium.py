@@ -28,7 +28,7 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, Any]):
     **Arguments**
 
     - `class_name`, `member`: which member, by name or number.
-    - `horizon`: steps until truncation.
+    - `horizon`: steps until truncation; a MiniGrid truncates after its `max_steps`, too.
     - `render_mode`: None, or "rgb_array" for the map: with the trail of the episode, or, of a MiniGrid, as MiniGrid
       draws it.
     - `task`: what gives the reward and ends the episode.
@@ -55,6 +55,7 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, Any]):
                 self.member = task.set_up(self.member)
         self.task = task
         self.horizon = int(horizon)
+        self._last_step = min(self.horizon, int(getattr(self.member, "max_steps", self.horizon)))
         self.render_mode = render_mode
         self.observation_space = self.member.observation_space
         self.action_space = self.member.action_space
@@ -84,7 +85,7 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, Any]):
         reward = float(reward)  # once: each time it waits for the device
         # The name under which other libraries look for success.
         info = {"is_success": reward > 0} if isinstance(self.task, Goal | GoalCell) else {}
-        return np.array(observation), reward, bool(ended), self._steps >= self.horizon, info
+        return np.array(observation), reward, bool(ended), self._steps >= self._last_step, info
 
     def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         if self.render_mode is None:

@@ -25,7 +25,8 @@ class Map:
     """West, east, south and north end. Where y grows southward, the south end is the larger."""
     patches: tuple[MapPatch, ...] = ()
     cells: tuple[int, int] | None = None
-    """Columns and rows of the grid, if places are its cells, counted from 0 in the north-west."""
+    """Columns and rows of the grid, if places are its cells, counted from 0 in the north-west; the extent may be that
+    of a part of it, where maps of different sizes make a class."""
 
 
 def map_of(member: Any) -> Map | None:

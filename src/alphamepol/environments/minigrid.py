@@ -84,7 +84,8 @@ class MiniGrid(CMP):
     max_steps: Int[Array, ""]
     goal: Int[Array, "2"]
     """A goal that a task has put there (`with_goal`), or NOWHERE."""
-    goals: Int[Array, "goals 2"]
+    goal_numbers: Int[Array, "rows columns"]
+    """Where its tasks have their goals: the number of the task, from 1 on; 0 elsewhere."""
     size: Int[Array, "2"]
     """Columns and rows of the map itself."""
 
@@ -105,8 +106,8 @@ class MiniGrid(CMP):
             raise InputError(
                 f"size: {columns_wanted} x {rows_wanted} was given; the map has {columns} columns and {rows} rows"
             )
-        if max_steps is not None and not 1 <= max_steps <= 10**6:
-            raise InputError(f"max_steps: {max_steps} was given; it must be from 1 to a million")
+        if max_steps is not None and not (int(max_steps) == max_steps and 1 <= max_steps <= 10**6):
+            raise InputError(f"max_steps: {max_steps} was given; it must be a whole number from 1 to a million")
         filled = (0, rows_wanted - rows), (0, columns_wanted - columns)
         self.cells = jnp.asarray(np.pad(read.cells, filled, constant_values=GREY_WALL))
         self.start = jnp.array(read.start, jnp.int32)
@@ -115,11 +116,16 @@ class MiniGrid(CMP):
         self.max_steps = jnp.array(max_steps or 10 * rows * columns, jnp.int32)
         self.goal = jnp.array(NOWHERE, jnp.int32)
         self.size = jnp.array((columns, rows), jnp.int32)
-        for goal in goals:
+        numbers = np.zeros(self.cells.shape, np.int32)
+        for number, goal in enumerate(goals, 1):
             reason = self.explain_no_place(goal)
             if reason is not None:
                 raise InputError(f"goals: {' '.join(map(str, goal))} was given, {reason}")
-        self.goals = jnp.array(goals, jnp.int32).reshape(-1, 2)
+            column, row = map(int, goal)
+            if numbers[row, column]:
+                raise InputError(f"goals: {column} {row} was given twice")
+            numbers[row, column] = number
+        self.goal_numbers = jnp.asarray(numbers)
 
     @property
     def observation_space(self) -> gymnasium.spaces.Box:
@@ -199,23 +205,33 @@ class MiniGrid(CMP):
         def cells(which: int) -> list[list[int]]:
             return np.argwhere(kinds[:rows, :columns] == which).tolist()
 
-        goals = cells(GOAL) + np.asarray(self.goals)[:, ::-1].tolist()
+        goals = cells(GOAL) + [[row, column] for column, row in self.goals]
         there = patches(cells(WALL), "wall") + patches(cells(DOOR), "door") + patches(goals, "goal", side=0.4)
         return Map((-0.5, columns - 0.5, rows - 0.5, -0.5), tuple(there), (kinds.shape[1], kinds.shape[0]))
 
     @property
+    def goals(self) -> tuple[tuple[int, int], ...]:
+        """The cells (column, row) of its tasks, in order."""
+        numbers = np.asarray(self.goal_numbers)
+        rows, columns = np.nonzero(numbers)
+        order = np.argsort(numbers[rows, columns])
+        return tuple(zip(columns[order].tolist(), rows[order].tolist(), strict=True))
+
+    def has_goal(self) -> bool:
+        """Whether there is a goal on the map."""
+        return bool(np.any(np.asarray(kind(self.cells)) == GOAL))
+
+    @property
     def tasks(self) -> tuple[Task, ...]:
         """Its goals one by one; without any, MiniGrid's own reward if there is a goal on the map."""
-        goals = tuple(GoalCell(goal) for goal in self.goals)
-        on_map = bool(np.any(np.asarray(kind(self.cells)) == GOAL))
-        return goals or ((EnvironmentReward(),) if on_map else ())
+        return tuple(GoalCell(goal) for goal in self.goals) or ((EnvironmentReward(),) if self.has_goal() else ())
 
     def with_goal(self, cell: Int[Array, "2"]) -> "MiniGrid":
         """The same map with a goal in a cell (column, row)."""
         return eqx.tree_at(lambda member: member.goal, self, jnp.asarray(cell, jnp.int32))
 
     def draw_place(self, *, key: PRNGKeyArray) -> Float[Array, "2"]:
-        """Uniform over the free cells but the start."""
+        """Uniform over the free cells but the start; the start itself where there are no others."""
         rows, columns = self.cells.shape
         free = (self.cells == NOTHING).at[self.start[1], self.start[0]].set(False)
         row, column = jnp.unravel_index(
@@ -228,7 +244,8 @@ class MiniGrid(CMP):
             return f"which has {len(place)} coordinates; a cell has 2, column and row"
         columns, rows = self.size.tolist()
         column, row = place
-        if not (column == int(column) and row == int(row) and 0 <= column < columns and 0 <= row < rows):
+        whole = all(math.isfinite(number) and number == int(number) for number in place)
+        if not (whole and 0 <= column < columns and 0 <= row < rows):
             return f"which is no cell of the map; columns are from 0 to {columns - 1}, rows from 0 to {rows - 1}"
         if self.cells[int(row), int(column)] != NOTHING:
             return "where there is something already; choose a free cell"

@@ -102,8 +102,8 @@ def code_of(description: str) -> int:
 
 def parse_map(text: str, legend: Mapping[str, str] | None = None) -> GridMap:
     """Read a map: `.` is free, one of `>v<^` where the agent starts; `legend` says what other characters stand for."""
-    lines = text.split()
-    if not lines:
+    lines = [line.strip() for line in text.strip().splitlines()]
+    if not any(lines):
         raise InputError("layout: the map is empty; draw it with '.' for free cells and '#' for walls")
     if len({len(line) for line in lines}) > 1:
         lengths = ", ".join(str(len(line)) for line in lines)

@@ -10,6 +10,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from alphamepol.images import Shape, Trunk
+from alphamepol.mapping import rows_per_product
 from alphamepol.policies import run_network
 
 ADAM = optax.scale_by_adam()
@@ -41,6 +42,17 @@ class Critic(eqx.Module):
 
     def __call__(self, perceived: Shaped[Array, " inputs"]) -> Float[Array, ""]:
         return run_network(self.trunk, self.layers, perceived)[0]
+
+
+def evaluate_critic(
+    critic: Critic, perceived: Shaped[Array, "trajectories time inputs"]
+) -> Float[Array, "trajectories time"]:
+    """The value of every step; images piece by piece."""
+    if critic.trunk is None:
+        return jax.vmap(jax.vmap(critic))(perceived)
+    rows = perceived.reshape(-1, perceived.shape[-1])
+    values = jax.lax.map(critic, rows, batch_size=rows_per_product(critic.trunk.pixels))
+    return values.reshape(perceived.shape[:2])
 
 
 def fit_critic(

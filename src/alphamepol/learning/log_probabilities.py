@@ -24,7 +24,7 @@ def log_probabilities(
 
     # What happens inside a trajectory is computed again for the gradient, so that memory stays that of one piece.
     one = jax.checkpoint(lambda pair: jax.vmap(one_step)(*pair), prevent_cse=False)
-    pieces = max(1, rows_per_product() // time)
+    pieces = max(1, rows_per_product(policy.trunk.pixels if policy.trunk else 0) // time)
     return jax.lax.map(one, (inputs, actions), batch_size=pieces).reshape(*batch, time)
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from alphamepol.learning.critic import Critic, fit_critic
+from alphamepol.learning.critic import Critic, evaluate_critic, fit_critic
 from alphamepol.learning.linearised import evaluate_network, linearise
 from alphamepol.mapping import rows_per_product
 from alphamepol.policies import Policy
@@ -58,7 +58,7 @@ def improve(
     state: TrpoState, episodes: Episodes, settings: TrpoSettings, *, key: PRNGKeyArray
 ) -> tuple[TrpoState, TrpoReport]:
     """One iteration of one task, (T1) to (T5)."""
-    values = jax.vmap(jax.vmap(state.critic))(episodes.perceived)
+    values = evaluate_critic(state.critic, episodes.perceived)
     last_values = jax.vmap(state.critic)(episodes.last_perceived)
     advantages = jax.vmap(generalised_advantages, in_axes=(0, 0, 0, 0, None, None))(
         episodes.rewards, episodes.ended, values, last_values, settings.discount, settings.gae_lambda
@@ -191,7 +191,7 @@ def network_outputs(policy: Policy, episodes: Episodes) -> Float[Array, "rows ou
     inputs = _flatten(jax.vmap(policy.network_inputs)(episodes.perceived, episodes.starts))
     if policy.trunk is None:
         return evaluate_network(policy.layers, inputs)
-    return jax.lax.map(policy.network, inputs, batch_size=rows_per_product())
+    return jax.lax.map(policy.network, inputs, batch_size=rows_per_product(policy.trunk.pixels))
 
 
 class LineSearch(eqx.Module):

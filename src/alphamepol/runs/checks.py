@@ -67,8 +67,8 @@ def check_policy_fits(policy: Policy, environment_class: AnyClass, what: str = "
     image = policy.trunk and policy.trunk.shape
     if image != needed.image:
         raise InputError(
-            f"{what}: it sees {f'images {image}' if image else 'vectors'}, but those of class {environment_class.name} "
-            f"are {f'images {needed.image}' if needed.image else 'vectors'}"
+            f"{what}: it sees {f'images {image}' if image else 'vectors'}, but observations of class "
+            f"{environment_class.name} are {f'images {needed.image}' if needed.image else 'vectors'}"
         )
     for does, part in (("remembers", policy.memory), ("scales", policy.scaling)):
         if part is not None and part.actions != needed.actions:

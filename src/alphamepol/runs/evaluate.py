@@ -52,6 +52,8 @@ class Evaluation:
     """How many cells were visited, on average, in a `trajectory` and in a `minibatch`; None unless there are cells."""
     units: tuple[float, ...] | None = None
     """What particles were counted in, if they were scaled."""
+    encoder_seed: int | None = None
+    """Which random network particles were encoded with, if they were."""
 
     @property
     def member_means(self) -> Float[np.ndarray, "seeds members"]:
@@ -102,6 +104,8 @@ class Evaluation:
     def _more(self) -> dict[str, Any]:
         """What not every class has."""
         found: dict[str, Any] = {} if self.units is None else {"units": list(self.units)}
+        if self.encoder_seed is not None:
+            found["encoder_seed"] = self.encoder_seed
         for per, cells in (self.cells or {}).items():
             found[f"cells_per_{per}"] = {name: cells[:, i].tolist() for i, name in enumerate(self.members)}
         return found
@@ -122,7 +126,7 @@ def evaluate(
     - `policies`: seed → policy, or one policy, which is then of seed `config.seed`. The seed decides the samples.
     - `environment_class`: a class or its name; its own probabilities are used for `mean` and `cvar` unless
       `config.probabilities` gives others.
-    - `config`: horizon, batch, neighbours, encoder, feature_noise, alpha and evaluation_batches count here.
+    - `config`: horizon, batch, neighbours, encoder and its seed, feature_noise, alpha and evaluation_batches count here.
     - `like`: the policy whose units particles are counted in, if it is a scaled one; the first policy if not given.
     - `track`: goes through the members' numbers and may show progress, as `rich.progress.track` does.
     """
@@ -148,7 +152,8 @@ def evaluate(
         ]
     entropies, trajectory_entropies, places, valid = (np.stack(part, axis=1) for part in zip(*samples, strict=True))
     member, planar = environment_class[0], places.shape[-1] == 2
-    flat = places.reshape(*places.shape[:2], -1, places.shape[-1]), valid.reshape(*valid.shape[:2], -1)
+    particles = math.prod(valid.shape[2:])
+    flat = places.reshape(*valid.shape[:2], particles, places.shape[-1])
     first = np.where(valid[0, :, 0, :, :, None], places[0, :, 0], np.nan)
     return Evaluation(
         class_name=environment_class.name,
@@ -159,10 +164,11 @@ def evaluate(
         ceilings=tuple(_ceiling(environment_class[i], units) for i in range(len(environment_class))),
         entropies=entropies,
         trajectory_entropies=trajectory_entropies,
-        visits=visit_map(*flat, member),
+        visits=visit_map(flat, valid.reshape(*valid.shape[:2], particles), member),
         trails=first if planar else None,
         cells=_count_cells(places, valid, member) if planar else None,
         units=None if units is None else tuple(units.tolist()),
+        encoder_seed=None if encoder is None else config.encoder_seed,
     )
 
 
@@ -195,9 +201,15 @@ def _evaluate_member(
     return (
         np.asarray(jax.vmap(jax.vmap(particle_entropy))(neighbourhood)),
         _trajectory_entropies(measured, config.neighbours),
-        np.asarray(trajectories.particles if trajectories.places is None else trajectories.places),
+        _places(trajectories),
         np.asarray(trajectories.valid),
     )
+
+
+def _places(trajectories: Trajectories) -> Float[np.ndarray, "seeds minibatches batch time coordinates"]:
+    """Where the agent was; no coordinates at all unless it was in a plane."""
+    places = trajectories.particles if trajectories.places is None else trajectories.places
+    return np.asarray(places if places.shape[-1] == 2 else places[..., :0])
 
 
 def _count_cells(

@@ -31,6 +31,7 @@ def evaluate_runs(
     class_name: str | None,
     alpha: float | None,
     feature_noise: float | None,
+    encoder_seed: int | None,
     batches: int,
     folder: Path | None,
 ) -> Path:
@@ -45,6 +46,8 @@ def evaluate_runs(
     class_name = class_name or common_class(sources)
     environment_class = make(class_name)
     config = dataclasses.replace(_settings(sources, class_name, alpha, feature_noise), evaluation_batches=batches)
+    if encoder_seed is not None:
+        config = dataclasses.replace(config, encoder_seed=encoder_seed)
     config.check()
     check_horizon(environment_class, config.horizon)
     first = next(policy for source in sources for policy in source.policies.values())

@@ -181,7 +181,7 @@ def _member_grid(
 def _explored(evaluation: Evaluation, member: int) -> str:
     """How well, in a few words: the cells of a grid say more than its entropy."""
     if evaluation.cells is not None:
-        return f"{evaluation.cells['minibatch'][:, member].mean():.0f} cells a mini-batch"
+        return f"{evaluation.cells['minibatch'][:, member].mean():.1f} cells a mini-batch"
     return f"entropy {evaluation.member_means[:, member].mean():.2f}"
 
 
@@ -267,16 +267,25 @@ def heat_map_pixels(places: np.ndarray, valid: np.ndarray, member: Member, size:
     brightness = np.clip(np.log(np.maximum(shares, 1e-6) / 1e-5) / np.log(1e-2 / 1e-5), 0, 1)
     colours = matplotlib.colormaps["viridis"](brightness)[..., :3]
     colours[shares == 0] = 1.0
-    enlarged = size // shares.shape[1]
+    enlarged = max(1, size // shares.shape[1])
     pixels = np.kron(colours, np.ones((enlarged, enlarged, 1)))
     ground = map_of(member)
+    if ground is None:
+        return (255 * pixels).astype(np.uint8)
     west, east, south, north = visits.extent
-    for patch in ground.patches if ground is not None else ():
+
+    def part(corner: Sequence[float], opposite: Sequence[float]) -> tuple[slice, slice]:
+        """The rows and columns of a rectangle of the map."""
+        corners = (np.array([corner, opposite]) - (west, north)) / (east - west, south - north)
+        x, y = (corners * pixels.shape[1::-1]).round().astype(int).T
+        return slice(*sorted(y)), slice(*sorted(x))
+
+    for patch in ground.patches:
         if patch.kind == "wall":
-            ends = np.array([patch.corner, np.add(patch.corner, patch.size)])
-            x, y = ((ends - (west, north)) / (east - west, south - north) * pixels.shape[1::-1]).round().astype(int).T
-            pixels[slice(*sorted(y)), slice(*x)] = to_rgb(WALL_COLOUR)
-    return (255 * pixels).astype(np.uint8)
+            pixels[part(patch.corner, np.add(patch.corner, patch.size).tolist())] = to_rgb(WALL_COLOUR)
+    # The member's own part, where a class has larger maps, too.
+    own_west, own_east, own_south, own_north = ground.extent
+    return (255 * pixels[part((own_west, own_south), (own_east, own_north))]).astype(np.uint8)
 
 
 def _draw_heat_map(

@@ -122,6 +122,11 @@ def plan_finetuning(
     if config.normalise and all(source.policies for source in sources):
         config = dataclasses.replace(config, normalise=False)  # the usual setting of a class, for random alone
     check_horizon(environment_class, config.horizon)
+    if config.horizon > getattr(where, "max_steps", config.horizon):
+        raise InputError(
+            f"horizon: {config.horizon} was given, but the reward in {name} falls to nothing after max_steps = "
+            f"{where.max_steps} steps; give at most that, or make the member with more"  # pyright: ignore
+        )
     tasks = _tasks_of(where, config) if tasks is None else tasks
     check_tasks(tasks, where)
     return Plan(environment_class, name, tasks, dataclasses.replace(config, tasks=len(tasks)))

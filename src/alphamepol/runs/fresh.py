@@ -12,7 +12,7 @@ from alphamepol.mapping import map_leading_axis
 from alphamepol.policies import Policy, PolicySettings, PolicyShape, fresh_policy
 from alphamepol.runs.checks import policy_shape
 from alphamepol.runs.config import FinetuneConfig, PretrainConfig
-from alphamepol.runs.particles import find_encoder, measurable, particle_size
+from alphamepol.runs.particles import encode, find_encoder, particle_size
 from alphamepol.sampling.sampler import collect
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.scaling import deviation_of
@@ -53,8 +53,10 @@ def particle_deviation(environment_class: AnyClass, config: PretrainConfig) -> F
     keys = jax.random.key(0)[None]
     policies, members = _unmeasured(keys, environment_class, config), jnp.arange(len(environment_class))[None]
     first = collect(_blind(policies), environment_class, members, batch=config.batch, horizon=config.horizon, keys=keys)
-    measured = measurable(first, find_encoder(environment_class, config), None, keys=keys)
-    return deviation_of(measured.particles, measured.valid)
+    encoder = find_encoder(environment_class, config)
+    # Without the encoder's noise: a feature that nothing but noise moves has no size, and stays what it is.
+    particles = first.particles if encoder is None else encode(encoder, first.particles, keys, noisy=False)
+    return deviation_of(particles, first.valid)
 
 
 @jax.jit

@@ -1,13 +1,14 @@
 """What entropies are taken of: particles, encoded if they are images, in units of their deviation, with noise."""
 
 import dataclasses
+from functools import cache, partial
 
 import jax
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from alphamepol.environments.host import AnyClass
 from alphamepol.errors import InputError
-from alphamepol.images import ENCODED, RandomEncoder, encoder_noise
+from alphamepol.images import ENCODED, RandomEncoder, Shape, encoder_noise
 from alphamepol.mapping import map_leading_axis, rows_per_product
 from alphamepol.policies import Policy
 from alphamepol.runs.checks import policy_shape
@@ -29,7 +30,12 @@ def find_encoder(environment_class: AnyClass, config: PretrainConfig) -> RandomE
             f"encoder: random was given, but the particles of class {environment_class.name} are no images (uint8, "
             "height x width x channels, at least 7 x 7); use none"
         )
-    return RandomEncoder(shape.image, key=jax.random.key(config.encoder_seed))
+    return _make_encoder(shape.image, config.encoder_seed)
+
+
+@cache
+def _make_encoder(shape: Shape, seed: int) -> RandomEncoder:
+    return RandomEncoder(shape, key=jax.random.key(seed))
 
 
 def particle_size(environment_class: AnyClass, config: PretrainConfig | FinetuneConfig) -> int:
@@ -60,7 +66,7 @@ def measurable(
     """Trajectories whose particles are ready for their entropy."""
     particles = trajectories.particles
     if encoder is not None:
-        particles = _encode(encoder, particles, keys)
+        particles = encode(encoder, particles, keys)
     if units is not None:
         particles = particles / units[:, None, None, None, :]
     if feature_noise:
@@ -71,13 +77,21 @@ def measurable(
     return dataclasses.replace(trajectories, particles=particles)
 
 
-@jax.jit
-def _encode(encoder: RandomEncoder, particles: Float[Array, "seeds *sets pixels"], keys: Key[Array, " seeds"]) -> Array:
+@partial(jax.jit, static_argnames="noisy")
+def encode(
+    encoder: RandomEncoder,
+    particles: Float[Array, "seeds *sets pixels"],
+    keys: Key[Array, " seeds"],
+    noisy: bool = True,
+) -> Float[Array, "seeds *sets 64"]:
+    """What the random encoder makes of images, with its noise unless that is not wanted."""
+
     def one_seed(particles: Float[Array, "*sets pixels"], key: PRNGKeyArray) -> Float[Array, "*sets features"]:
         *sets, pixels = particles.shape
-        encoded = jax.lax.map(encoder, particles.reshape(-1, pixels), batch_size=rows_per_product())
-        noise = encoder_noise(encoded.shape, key=jax.random.fold_in(key, ENCODER_NOISE))
-        return (encoded + noise).reshape(*sets, -1)
+        encoded = jax.lax.map(encoder, particles.reshape(-1, pixels), batch_size=rows_per_product(pixels))
+        if noisy:
+            encoded += encoder_noise(encoded.shape, key=jax.random.fold_in(key, ENCODER_NOISE))
+        return encoded.reshape(*sets, -1)
 
     # Entropies must not depend on how a device rounds products.
     with jax.default_matmul_precision("highest"):

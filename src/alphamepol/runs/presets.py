@@ -38,7 +38,10 @@ _PAPER: dict[str, dict[str, Any]] = {
 }
 # The published scripts keep 14 of 40 mini-batches in gridworld-slope and 6 of 20 in minigrid; their other values are
 # the paper's.
-_AUTHORS: dict[str, dict[str, Any]] = {"gridworld-slope": {"alpha": 0.35}, "minigrid": {"alpha": 0.3}}
+_AUTHORS: dict[str, dict[str, Any]] = {
+    "gridworld-slope": {"alpha": 0.35},
+    "minigrid": {"alpha": 0.3, "gradient_share": 0.3},
+}
 _QUICK: dict[str, Any] = {
     "epochs": 40,
     "trajectories": 100,
