@@ -126,7 +126,7 @@ def evaluate(
     - `policies`: seed → policy, or one policy, which is then of seed `config.seed`. The seed decides the samples.
     - `environment_class`: a class or its name; its own probabilities are used for `mean` and `cvar` unless
       `config.probabilities` gives others.
-    - `config`: horizon, batch, neighbours, encoder and its seed, feature_noise, alpha and evaluation_batches count here.
+    - `config`: horizon, batch, neighbours, encoder, encoder_seed, feature_noise, alpha, evaluation_batches count here.
     - `like`: the policy whose units particles are counted in, if it is a scaled one; the first policy if not given.
     - `track`: goes through the members' numbers and may show progress, as `rich.progress.track` does.
     """
