@@ -17,7 +17,8 @@ from alphamepol.environments.gridworld import MAX_STEP
 from alphamepol.files import pack
 from alphamepol.learning.log_probabilities import log_probabilities
 from alphamepol.memory import LARGEST, ActionRange, Memory
-from alphamepol.policies import PolicySettings, PolicyShape, feed_forward, fresh_policy, regress_mean
+from alphamepol.networks import feed_forward
+from alphamepol.policies import PolicySettings, PolicyShape, fresh_policy, regress_mean
 from alphamepol.policy_files import FORMAT
 from alphamepol.sampling.rollout import rollout, rollout_episodes
 from alphamepol.tasks import RewardFunction

@@ -2,8 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -18,6 +17,7 @@ from alphamepol.distributions import Categorical, Distribution, Normal
 from alphamepol.errors import InputError
 from alphamepol.images import Shape, Trunk, image_shape
 from alphamepol.memory import ActionRange, Memory, Recollection
+from alphamepol.networks import feed_forward, run_network, xavier_layers
 from alphamepol.scaling import Scaling
 
 MEMORY_KEY, TRUNK_KEY = 1 << 30, (1 << 30) + 1
@@ -289,43 +289,6 @@ def stack_policies(policies: Sequence[Policy]) -> Policy:
         if policy.architecture != first:
             raise InputError(f"policies: they differ in architecture: {first} and {policy.architecture}")
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies)
-
-
-def feed_forward(
-    layers: Sequence[eqx.nn.Linear],
-    inputs: Float[Array, " inputs"],
-    activation: Callable[[Array], Array] = jax.nn.relu,
-) -> Float[Array, " outputs"]:
-    """A network with ReLU, or another activation, between its layers."""
-    for layer in layers[:-1]:
-        inputs = activation(layer(inputs))
-    return layers[-1](inputs)
-
-
-def run_network(
-    trunk: Trunk | None,
-    layers: Sequence[eqx.nn.Linear],
-    inputs: Shaped[Array, " inputs"],
-    after_trunk: Callable[[Array], Array] = jax.nn.relu,
-) -> Float[Array, " outputs"]:
-    """A network of vectors, or one that sees the image which its inputs begin with, then with another activation."""
-    if trunk is None:
-        return feed_forward(layers, inputs)
-    seen = jnp.concatenate([trunk(inputs[: trunk.pixels]), inputs[trunk.pixels :]])
-    return feed_forward(layers, seen, after_trunk)
-
-
-def xavier_layers(sizes: Sequence[int], *, key: PRNGKeyArray) -> tuple[eqx.nn.Linear, ...]:
-    """Layers of these widths, input first: Xavier-uniform weights, biases uniform in ±1/√inputs."""
-
-    def layer(inputs: int, outputs: int, key: PRNGKeyArray) -> eqx.nn.Linear:
-        weight_key, layer_key = jax.random.split(key)
-        bound = (6 / (inputs + outputs)) ** 0.5
-        weight = jax.random.uniform(weight_key, (outputs, inputs), minval=-bound, maxval=bound)
-        return eqx.tree_at(lambda layer: layer.weight, eqx.nn.Linear(inputs, outputs, key=layer_key), weight)
-
-    keys = jax.random.split(key, len(sizes) - 1)
-    return tuple(layer(*widths, key) for widths, key in zip(pairwise(sizes), keys, strict=True))
 
 
 def regress_mean(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from alphamepol.learning.linearised import evaluate_network, linearise
-from alphamepol.policies import feed_forward, xavier_layers
+from alphamepol.networks import feed_forward, xavier_layers
 
 
 @pytest.mark.parametrize("sizes", [(2, 16, 16, 2), (5, 7, 3), (3, 9, 8, 7, 4), (4, 2), (2, 300, 300, 2)])

@@ -22,7 +22,8 @@ from alphamepol.learning.trpo import (
     normalise,
 )
 from alphamepol.memory import ActionRange, Memory
-from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy, feed_forward
+from alphamepol.networks import feed_forward
+from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy
 from alphamepol.sampling.trajectories import Episodes
 
 IMPROVE = eqx.filter_jit(improve)

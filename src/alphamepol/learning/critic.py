@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from alphamepol.images import Shape, Trunk
 from alphamepol.mapping import rows_per_product
-from alphamepol.policies import run_network
+from alphamepol.networks import run_network
 
 ADAM = optax.scale_by_adam()
 TRUNK_KEY = 1 << 30

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from alphamepol.mapping import rows_per_product
-from alphamepol.policies import feed_forward
+from alphamepol.networks import feed_forward
 
 Layers = tuple[eqx.nn.Linear, ...]
 
