@@ -1,6 +1,7 @@
 """Shapes and types are checked while testing: jaxtyping and beartype look at every call into the package."""
 
 import os
+import tempfile
 
 import matplotlib
 import pytest
@@ -9,6 +10,11 @@ from jaxtyping import install_import_hook
 matplotlib.use("agg")
 # Tests compile much and compute little: a fifth less time than with all of LLVM's passes.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    # The processes that share the tests, which inherit this, share what they compile.
+    folder = tempfile.TemporaryDirectory(prefix="alphamepol-compiled-", ignore_cleanup_errors=True)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
 
 with install_import_hook("alphamepol", "beartype.beartype"):
     import alphamepol.environments.gymnasium

@@ -270,7 +270,7 @@ def heat_map_pixels(places: np.ndarray, valid: np.ndarray, member: Member, size:
     enlarged = max(1, size // shares.shape[1])
     pixels = np.kron(colours, np.ones((enlarged, enlarged, 1)))
     ground = map_of(member)
-    if ground is None:
+    if ground is None or (ground.cells is None and ground.extent != visits.extent):  # no map, or away from it
         return (255 * pixels).astype(np.uint8)
     west, east, south, north = visits.extent
 
