@@ -39,7 +39,7 @@ def main() -> None:
     for epoch in range(arguments.epochs + 1):
         lap = stopwatch.lap()
         start = time.perf_counter()
-        state, report, _ = run_epoch(state, epoch, environment_class, config, stopwatch)
+        state, report, _ = run_epoch(state, epoch, environment_class, config, encoder, stopwatch)
         if epoch > 0:
             epochs.append(lap() | {"epoch": time.perf_counter() - start})
 

@@ -117,7 +117,7 @@ def test_learning_does_not_depend_on_units(tiny):
         makers = {"calm": partial(seen_in, unit), "windy": partial(seen_in, unit, wind=(0.2, 0.0))}
         walks = gymnasium_class(makers, workers=1)
         state = start_state(walks, config)
-        state, report, _ = run_epoch(state, 0, walks, config, Stopwatch(SAMPLING, NEIGHBOURS, LEARNING))
+        state, report, _ = run_epoch(state, 0, walks, config, None, Stopwatch(SAMPLING, NEIGHBOURS, LEARNING))
         found.append((report.entropies, jax.tree.map(lambda leaf: leaf[0], state.learners.policy)))
     (entropies, policy), (other_entropies, other) = found
     np.testing.assert_allclose(entropies, other_entropies, atol=1e-3)

@@ -104,11 +104,18 @@ def encoder_noise(shape: tuple[int, ...], *, key: PRNGKeyArray) -> Float[Array, 
 
 
 def xavier(inputs: int, outputs: int, positions: int = 1, *, key: PRNGKeyArray) -> eqx.nn.Linear:
-    """Xavier-uniform weights and biases of zero; `positions`: how many places of an image each input is seen from."""
-    bound = (6 / (inputs + positions * outputs)) ** 0.5
-    weight = jax.random.uniform(key, (outputs, inputs), minval=-bound, maxval=bound)
+    """Xavier-uniform weights and biases of zero."""
+    weight = xavier_weight(inputs, outputs, positions, key=key)
     blank: Any = eqx.nn.Linear(inputs, outputs, key=key)
     return eqx.tree_at(lambda layer: (layer.weight, layer.bias), blank, (weight, jnp.zeros(outputs)))
+
+
+def xavier_weight(
+    inputs: int, outputs: int, positions: int = 1, *, key: PRNGKeyArray
+) -> Float[Array, "outputs inputs"]:
+    """Uniform within √(6 / (inputs + outputs)); `positions`: how many places of an image each input is seen from."""
+    bound = (6 / (inputs + positions * outputs)) ** 0.5
+    return jax.random.uniform(key, (outputs, inputs), minval=-bound, maxval=bound)
 
 
 def _filters(channels: int, outputs: int, *, key: PRNGKeyArray) -> eqx.nn.Linear:

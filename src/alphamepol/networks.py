@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
-from alphamepol.images import Trunk
+from alphamepol.images import Trunk, xavier_weight
 
 
 def feed_forward(
@@ -40,8 +40,7 @@ def xavier_layers(sizes: Sequence[int], *, key: PRNGKeyArray) -> tuple[eqx.nn.Li
 
     def layer(inputs: int, outputs: int, key: PRNGKeyArray) -> eqx.nn.Linear:
         weight_key, layer_key = jax.random.split(key)
-        bound = (6 / (inputs + outputs)) ** 0.5
-        weight = jax.random.uniform(weight_key, (outputs, inputs), minval=-bound, maxval=bound)
+        weight = xavier_weight(inputs, outputs, key=weight_key)
         return eqx.tree_at(lambda layer: layer.weight, eqx.nn.Linear(inputs, outputs, key=layer_key), weight)
 
     keys = jax.random.split(key, len(sizes) - 1)

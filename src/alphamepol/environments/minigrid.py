@@ -40,7 +40,6 @@ OWN_CELL = np.outer(np.arange(VIEW) == MIDDLE, np.arange(VIEW) == VIEW - 1)
 """Where the agent is in its own view: in the middle of the last row, looking up."""
 HEADING_VECTORS = np.array([(1, 0), (0, 1), (-1, 0), (0, -1)], np.int32)
 """Column and row; direction 0 is east, then clockwise."""
-NOWHERE = (-1, -1)
 
 Code = UInt16[Array, "*cells"]
 
@@ -82,8 +81,6 @@ class MiniGrid(CMP):
     heading: Int[Array, ""]
     backward: Bool[Array, ""]
     max_steps: Int[Array, ""]
-    goal: Int[Array, "2"]
-    """A goal that a task has put there (`with_goal`), or NOWHERE."""
     goal_numbers: Int[Array, "rows columns"]
     """Where its tasks have their goals: the number of the task, from 1 on; 0 elsewhere."""
     size: Int[Array, "2"]
@@ -114,7 +111,6 @@ class MiniGrid(CMP):
         self.heading = jnp.array(read.heading, jnp.int32)
         self.backward = jnp.array(backward)
         self.max_steps = jnp.array(max_steps or 10 * rows * columns, jnp.int32)
-        self.goal = jnp.array(NOWHERE, jnp.int32)
         self.size = jnp.array((columns, rows), jnp.int32)
         numbers = np.zeros(self.cells.shape, np.int32)
         for number, goal in enumerate(goals, 1):
@@ -141,12 +137,8 @@ class MiniGrid(CMP):
 
     def reset(self, *, key: PRNGKeyArray) -> MiniGridState:
         """The start of the map; nothing is left to chance."""
-        column, row = self.goal
-        there = jnp.array(GREEN_GOAL, jnp.uint16)
-        # A goal nowhere is out of bounds, and so dropped.
-        cells = self.cells.at[row, column].set(there, mode="drop", wrap_negative_indices=False)
         nothing = jnp.array(NOTHING, jnp.uint16)
-        return MiniGridState(self.start, self.heading, cells, nothing, jnp.array(0, jnp.int32), jnp.array(0.0))
+        return MiniGridState(self.start, self.heading, self.cells, nothing, jnp.array(0, jnp.int32), jnp.array(0.0))
 
     def step(self, state: MiniGridState, action: Int[Array, ""], *, key: PRNGKeyArray) -> MiniGridState:
         """Turn, walk, or do something to the cell in front: that behind if the agent moves backward."""
@@ -228,7 +220,8 @@ class MiniGrid(CMP):
 
     def with_goal(self, cell: Int[Array, "2"]) -> "MiniGrid":
         """The same map with a goal in a cell (column, row)."""
-        return eqx.tree_at(lambda member: member.goal, self, jnp.asarray(cell, jnp.int32))
+        column, row = cell
+        return eqx.tree_at(lambda member: member.cells, self, self.cells.at[row, column].set(GREEN_GOAL))
 
     def draw_place(self, *, key: PRNGKeyArray) -> Float[Array, "2"]:
         """Uniform over the free cells but the start; the start itself where there are no others."""

@@ -12,6 +12,7 @@ from alphamepol.environments.environment_class import draw_members
 from alphamepol.environments.host import AnyClass
 from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
 from alphamepol.estimation.risk import tail_count
+from alphamepol.images import RandomEncoder
 from alphamepol.learning.alphamepol import EpochReport, Learner, improve_off_policy, improve_on_policy
 from alphamepol.mapping import map_leading_axis
 from alphamepol.policies import GaussianPolicy, regress_mean
@@ -19,7 +20,7 @@ from alphamepol.runs.checks import check_aliasing, check_learned, check_particle
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.fresh import fresh_policies, measure, particle_deviation
 from alphamepol.runs.loop import LoopState
-from alphamepol.runs.particles import find_encoder, measurable, units_of
+from alphamepol.runs.particles import measurable, units_of
 from alphamepol.runs.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch, wait
 from alphamepol.sampling.sampler import collect
 from alphamepol.sampling.trajectories import Trajectories
@@ -59,9 +60,14 @@ def _regress(policies: GaussianPolicy, keys: Key[Array, " seeds"], target, low, 
 
 
 def run_epoch(
-    state: LoopState, epoch: int, environment_class: AnyClass, config: PretrainConfig, stopwatch: Stopwatch
+    state: LoopState,
+    epoch: int,
+    environment_class: AnyClass,
+    config: PretrainConfig,
+    encoder: RandomEncoder | None,
+    stopwatch: Stopwatch,
 ) -> tuple[LoopState, EpochReport, Trajectories]:
-    """What `epoch` does to the state, a report, and the samples it used."""
+    """What `epoch` does to the state, a report, and the samples it used; `encoder` is that of `find_encoder`."""
     names, seeds, when = environment_class.names, config.seed_list, f"epoch {epoch}"
     with stopwatch.phase(SAMPLING):
         members, keys = _draw(state.keys, epoch, environment_class.probabilities, config.minibatches)
@@ -71,8 +77,7 @@ def run_epoch(
         )
         check_particles(trajectories, names, seeds, config.neighbours, when)
     with stopwatch.phase(NEIGHBOURS):
-        encoder, units = find_encoder(environment_class, config), units_of(policies)
-        measured = measurable(trajectories, encoder, units, config.feature_noise, keys=keys)
+        measured = measurable(trajectories, encoder, units_of(policies), config.feature_noise, keys=keys)
         neighbourhood = wait(neighbours_of_minibatches(measured, config.neighbours))
         check_aliasing(neighbourhood, trajectories, names, seeds, when)
     with stopwatch.phase(LEARNING):

@@ -208,7 +208,7 @@ def _evaluate_member(
 
 def _places(trajectories: Trajectories) -> Float[np.ndarray, "seeds minibatches batch time coordinates"]:
     """Where the agent was; no coordinates at all unless it was in a plane."""
-    places = trajectories.particles if trajectories.places is None else trajectories.places
+    places = trajectories.whereabouts
     return np.asarray(places if places.shape[-1] == 2 else places[..., :0])
 
 

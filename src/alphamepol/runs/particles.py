@@ -1,14 +1,14 @@
 """What entropies are taken of: particles, encoded if they are images, in units of their deviation, with noise."""
 
 import dataclasses
-from functools import cache, partial
+from functools import partial
 
 import jax
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from alphamepol.environments.host import AnyClass
 from alphamepol.errors import InputError
-from alphamepol.images import ENCODED, RandomEncoder, Shape, encoder_noise
+from alphamepol.images import ENCODED, RandomEncoder, encoder_noise
 from alphamepol.mapping import map_leading_axis, rows_per_product
 from alphamepol.policies import Policy
 from alphamepol.runs.checks import policy_shape
@@ -30,12 +30,7 @@ def find_encoder(environment_class: AnyClass, config: PretrainConfig) -> RandomE
             f"encoder: random was given, but the particles of class {environment_class.name} are no images (uint8, "
             "height x width x channels, at least 7 x 7); use none"
         )
-    return _make_encoder(shape.image, config.encoder_seed)
-
-
-@cache
-def _make_encoder(shape: Shape, seed: int) -> RandomEncoder:
-    return RandomEncoder(shape, key=jax.random.key(seed))
+    return RandomEncoder(shape.image, key=jax.random.key(config.encoder_seed))
 
 
 def particle_size(environment_class: AnyClass, config: PretrainConfig | FinetuneConfig) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.registry import resolve_class
 from alphamepol.files import to_json, write_atomically
+from alphamepol.images import RandomEncoder
 from alphamepol.policies import Policy
 from alphamepol.policy_files import save_policy
 from alphamepol.runs import figures
@@ -62,7 +63,7 @@ def pretrain(
     config.check()
     environment_class = resolve_class(environment_class, config.probabilities)
     check_start(environment_class, config)
-    find_encoder(environment_class, config)  # refuses particles that cannot be encoded
+    encoder = find_encoder(environment_class, config)
     run_folder = RunFolder(folder or default_folder(environment_class.name, config))
     description = describe(
         "pretrain",
@@ -76,7 +77,7 @@ def pretrain(
     if not run_folder.summary.is_file():
         title = pretrain_title(environment_class, config, run_folder.path)
         with running(title, "epoch", config.epochs, precision=config.matmul_precision, quiet=quiet) as around:
-            _run(environment_class, config, run_folder, *around)
+            _run(environment_class, config, encoder, run_folder, *around)
     return PretrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies())
 
 
@@ -91,6 +92,7 @@ def default_folder(class_name: str, config: PretrainConfig) -> Path:
 def _run(
     environment_class: AnyClass,
     config: PretrainConfig,
+    encoder: RandomEncoder | None,
     folder: RunFolder,
     progress: RunProgress,
     received: Interrupts,
@@ -99,7 +101,7 @@ def _run(
 
     def step(state: LoopState, epoch: int):
         lap = stopwatch.lap()
-        improved, report, trajectories = run_epoch(state, epoch, environment_class, config, stopwatch)
+        improved, report, trajectories = run_epoch(state, epoch, environment_class, config, encoder, stopwatch)
         lines = metrics_lines(epoch, environment_class, config, trajectories, report, improved, lap())
         return improved, lines, partial(_draw_visits, environment_class, trajectories)
 
@@ -135,8 +137,8 @@ def _run(
 
 def _draw_visits(environment_class: AnyClass, trajectories: Trajectories) -> dict[str, np.ndarray]:
     """Heat-maps of the first seed's samples, one per member that was met."""
-    places = trajectories.particles if trajectories.places is None else trajectories.places
-    places, valid, members = (np.asarray(part[0]) for part in (places, trajectories.valid, trajectories.members))
+    parts = trajectories.whereabouts, trajectories.valid, trajectories.members
+    places, valid, members = (np.asarray(part[0]) for part in parts)
     pictures = {
         environment_class.names[number]: figures.heat_map_pixels(
             places[members == number].reshape(-1, places.shape[-1]),

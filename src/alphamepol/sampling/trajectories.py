@@ -20,6 +20,11 @@ class Trajectories(eqx.Module):
     places: Float[Array, "*batch time 2"] | None = None
     """Where on a map the agent was with each particle; None where nobody knows, or particles are places themselves."""
 
+    @property
+    def whereabouts(self) -> Float[Array, "*batch time coordinates"]:
+        """The places, or the particles where there are none."""
+        return self.particles if self.places is None else self.places
+
 
 class Episodes(eqx.Module):
     """The samples of an iteration of reinforcement learning: trajectories in which episode follows episode.
