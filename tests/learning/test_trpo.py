@@ -15,12 +15,12 @@ from alphamepol.learning.critic import Critic, fit_critic
 from alphamepol.learning.trpo import (
     TrpoSettings,
     TrpoState,
-    conjugate_gradient,
     generalised_advantages,
     improve,
     natural_step,
     normalise,
 )
+from alphamepol.learning.trust_region import TrustRegion, conjugate_gradient
 from alphamepol.memory import ActionRange, Memory
 from alphamepol.networks import feed_forward
 from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy
@@ -31,12 +31,12 @@ ROWS = 12
 KINDS = ["gaussian", "categorical", "recurrent gaussian"]
 
 
-def settings(**changes) -> TrpoSettings:
-    numbers = {"discount": 0.99, "gae_lambda": 0.98, "max_kl": 1e-4, "damping": 0.1, "critic_rate": 1e-2} | changes
-    whole = {name: value for name, value in numbers.items() if isinstance(value, int)}
-    return TrpoSettings(
-        **{name: jnp.array(value, jnp.float32) for name, value in numbers.items() if name not in whole}, **whole
-    )
+def region(max_kl: float = 1e-4, damping: float = 0.1, iterations: int = 10) -> TrustRegion:
+    return TrustRegion(jnp.array(max_kl, jnp.float32), jnp.array(damping, jnp.float32), iterations)
+
+
+def settings() -> TrpoSettings:
+    return TrpoSettings(*(jnp.array(value, jnp.float32) for value in (0.99, 0.98, 1e-2)), region())
 
 
 def tiny_policy(kind: str) -> Policy:
@@ -123,9 +123,7 @@ def test_the_step_is_the_exact_natural_gradient(kind) -> None:
     max_kl = 1e-4
     expected = direction * np.sqrt(2 * max_kl / (direction @ damped @ direction))
 
-    stepped, (kl, gained, fraction) = jax.jit(natural_step)(
-        policy, episodes, advantages, settings(max_kl=max_kl, conjugate_gradient_iterations=40)
-    )
+    stepped, (kl, gained, fraction) = jax.jit(natural_step)(policy, episodes, advantages, region(max_kl, iterations=40))
     step = np.asarray(ravel_pytree(stepped)[0] - parameters, float)
     assert float(fraction) == 1.0
     assert float(gained) > 0
@@ -136,7 +134,7 @@ def test_the_step_is_the_exact_natural_gradient(kind) -> None:
 @pytest.mark.parametrize("kind", ["gaussian", "categorical"])
 def test_ten_iterations_of_conjugate_gradient_see_a_symmetric_positive_definite_matrix(kind, monkeypatch) -> None:
     """The product that TRPO hands to conjugate gradient, column by column, is the exact Fisher matrix plus damping."""
-    import alphamepol.learning.trpo as trpo
+    import alphamepol.learning.trust_region as trust_region
 
     seen = {}
 
@@ -144,10 +142,10 @@ def test_ten_iterations_of_conjugate_gradient_see_a_symmetric_positive_definite_
         seen["matrix"] = jax.vmap(fisher_product)(jnp.eye(target.size))
         return conjugate_gradient(fisher_product, target, iterations)
 
-    monkeypatch.setattr(trpo, "conjugate_gradient", remember)
+    monkeypatch.setattr(trust_region, "conjugate_gradient", remember)
     policy = tiny_policy(kind)
     episodes = samples_of(policy)
-    natural_step(policy, episodes, normalise(jnp.arange(float(ROWS))), settings())
+    natural_step(policy, episodes, normalise(jnp.arange(float(ROWS))), region())
     matrix = np.asarray(seen["matrix"], float)
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-5)
     assert np.linalg.eigvalsh((matrix + matrix.T) / 2).min() > 0.1 - 1e-4
@@ -176,7 +174,7 @@ def test_an_accepted_step_keeps_the_kl_and_improves_the_surrogate(max_kl) -> Non
     advantages = normalise(actions[:, 0] * observations[:, 1])
     nothing = jnp.zeros((1, 500))
     episodes = Episodes(observations[None], actions[None], nothing, nothing > 0, observations[-1:])
-    stepped, (kl, gained, fraction) = jax.jit(natural_step)(policy, episodes, advantages, settings(max_kl=max_kl))
+    stepped, (kl, gained, fraction) = jax.jit(natural_step)(policy, episodes, advantages, region(max_kl))
     new = jax.vmap(stepped.distribution)(observations)
     measured = float(jnp.mean(jax.vmap(lambda one, other: one.kl(other))(old, new)))
     old_log_probs, new_log_probs = (jax.vmap(lambda one, a: one.log_prob(a))(rows, actions) for rows in (old, new))
@@ -193,7 +191,7 @@ def test_a_full_step_that_leaves_the_trust_region_is_halved_until_it_stays_insid
     policy = tiny_policy("gaussian")
     episodes = samples_of(policy)
     advantages = -normalise(episodes.actions[..., 0].ravel())
-    chosen = settings(max_kl=20.0, damping=1e-3, conjugate_gradient_iterations=1)
+    chosen = region(20.0, 1e-3, iterations=1)
     stepped, (kl, gained, fraction) = natural_step(policy, episodes, advantages, chosen)
     halvings = -np.log2(float(fraction))
     assert halvings in range(1, 10)
@@ -212,7 +210,7 @@ def test_a_full_step_that_leaves_the_trust_region_is_halved_until_it_stays_insid
 def test_a_step_that_cannot_be_accepted_is_not_taken() -> None:
     """Advantages that are not numbers stand for any failure: no try is acceptable, and the policy stays."""
     policy = tiny_policy("gaussian")
-    stepped, numbers = natural_step(policy, samples_of(policy), jnp.full(ROWS, jnp.nan), settings())
+    stepped, numbers = natural_step(policy, samples_of(policy), jnp.full(ROWS, jnp.nan), region())
     assert all(map(np.array_equal, jax.tree.leaves(stepped), jax.tree.leaves(policy)))
     assert [float(number) for number in numbers] == [0, 0, 0]
 
@@ -274,7 +272,7 @@ def test_after_the_first_reward_the_policy_moves_and_goes_on_moving() -> None:
     rewards = jnp.zeros((3, 5)).at[1, 3].set(1.0)
     moved, report = IMPROVE(state, samples_of(policy, rewards), settings(), key=jax.random.key(0))
     assert moved.rewarded
-    assert float(report.step) > 0
+    assert float(report.stepped.fraction) > 0
     again, report = IMPROVE(moved, samples_of(moved.policy, jnp.zeros((3, 5))), settings(), key=jax.random.key(1))
     assert again.rewarded
     assert not np.array_equal(again.policy.log_std, moved.policy.log_std)
@@ -351,5 +349,5 @@ def test_settings_are_traced() -> None:
         return natural_step(policy, episodes, advantages, chosen)[1]
 
     for max_kl in (1e-4, 1e-3, 1e-2):
-        step(dataclasses.replace(settings(), max_kl=jnp.array(max_kl, jnp.float32)))
+        step(region(max_kl))
     assert len(traces) == 1

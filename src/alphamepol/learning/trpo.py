@@ -9,11 +9,11 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from alphamepol.learning.critic import Critic, evaluate_critic, fit_critic
 from alphamepol.learning.linearised import evaluate_network, linearise
+from alphamepol.learning.trust_region import Stepped, TrustRegion, trust_region_step
 from alphamepol.mapping import rows_per_product
 from alphamepol.policies import Policy
 from alphamepol.sampling.trajectories import Episodes
@@ -24,11 +24,8 @@ class TrpoSettings(eqx.Module):
 
     discount: Float[Array, ""]
     gae_lambda: Float[Array, ""]
-    max_kl: Float[Array, ""]
-    damping: Float[Array, ""]
     critic_rate: Float[Array, ""]
-    conjugate_gradient_iterations: int = eqx.field(static=True, default=10)
-    line_search_tries: int = eqx.field(static=True, default=10)
+    region: TrustRegion
     critic_passes: int = eqx.field(static=True, default=5)
     critic_batch: int = eqx.field(static=True, default=512)
 
@@ -46,11 +43,7 @@ class TrpoReport(eqx.Module):
     """What an iteration did. The return is of the policy that sampled, the rest of what came of it."""
 
     mean_return: Float[Array, ""]
-    kl: Float[Array, ""]
-    improvement: Float[Array, ""]
-    """Of the surrogate objective."""
-    step: Float[Array, ""]
-    """The fraction of the full step that was taken: 1, ½, ¼ … or 0 if none was acceptable."""
+    stepped: Stepped
     critic_loss: Float[Array, ""]
 
 
@@ -65,10 +58,10 @@ def improve(
     )
     # Until the first reward there is nothing to learn, only the fresh critic's noise, which normalising would blow up.
     rewarded = state.rewarded | jnp.any(episodes.rewards != 0)
-    policy, (kl, improvement, step) = jax.lax.cond(
+    policy, stepped = jax.lax.cond(
         rewarded,
-        lambda: natural_step(state.policy, episodes, normalise(advantages.ravel()), settings),
-        lambda: (state.policy, (jnp.array(0.0),) * 3),
+        lambda: natural_step(state.policy, episodes, normalise(advantages.ravel()), settings.region),
+        lambda: (state.policy, Stepped(*(jnp.array(0.0),) * 3)),
     )
     critic, critic_loss = fit_critic(
         state.critic,
@@ -79,7 +72,7 @@ def improve(
         batch=settings.critic_batch,
         key=key,
     )
-    report = TrpoReport(episodes.mean_return, kl, improvement, step, critic_loss)
+    report = TrpoReport(episodes.mean_return, stepped, critic_loss)
     return TrpoState(policy, critic, rewarded), report
 
 
@@ -109,9 +102,9 @@ def normalise(advantages: Float[Array, " rows"]) -> Float[Array, " rows"]:
 
 
 def natural_step(
-    policy: Policy, episodes: Episodes, advantages: Float[Array, " rows"], settings: TrpoSettings
-) -> tuple[Policy, tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]]:
-    """(T2) to (T4); returns the new policy, its KL, the improvement of the surrogate, and the fraction of the step."""
+    policy: Policy, episodes: Episodes, advantages: Float[Array, " rows"], region: TrustRegion
+) -> tuple[Policy, Stepped]:
+    """(T2) to (T4)."""
     actions = _flatten(episodes.actions)
     network = linearise_policy(policy, episodes)
     old = jax.vmap(policy.head)(network.outputs)
@@ -125,40 +118,24 @@ def natural_step(
         return jnp.mean(jax.vmap(lambda one, output: one.kl(policy.head(output)))(old, outputs))
 
     here = network.outputs, policy
-    parameters, as_policy = ravel_pytree(policy)
 
-    def to_gradient(by_outputs: Float[Array, "rows outputs"], by_policy: Policy) -> Float[Array, " parameters"]:
+    def to_gradient(by_outputs: Float[Array, "rows outputs"], by_policy: Policy) -> Policy:
         """The whole gradient, from that by the outputs and that by what the head uses."""
-        return ravel_pytree(jax.tree.map(jnp.add, by_policy, network.pull(by_outputs)))[0]
+        return jax.tree.map(jnp.add, by_policy, network.pull(by_outputs))
 
-    def fisher_product(vector: Float[Array, " parameters"]) -> Float[Array, " parameters"]:
-        """(F + damping) v: the Jacobian, the Hessian of the KL by the few outputs, the Jacobian transposed."""
-        tangent = as_policy(vector)
+    def fisher_product(tangent: Policy) -> Policy:
+        """F v: the Jacobian, the Hessian of the KL by the few outputs, the Jacobian transposed."""
         along = network.push(tangent), tangent
         _, bent = jax.jvp(jax.grad(mean_kl, argnums=(0, 1)), here, along)
-        return to_gradient(*bent) + settings.damping * vector
+        return to_gradient(*bent)
 
-    gradient = to_gradient(*jax.grad(surrogate, argnums=(0, 1))(*here))
-    direction, product = conjugate_gradient(fisher_product, gradient, settings.conjugate_gradient_iterations)
-    curvature = jnp.maximum(direction @ product, jnp.finfo(direction.dtype).tiny)
-    full_step = jnp.sqrt(2 * settings.max_kl / curvature) * direction
-    start = surrogate(*here)
-
-    def attempt(search: LineSearch) -> LineSearch:
-        step = jnp.where(search.tries == 0, 1.0, search.step / 2)
-        candidate = as_policy(parameters + step * full_step)
+    def judge(candidate: Policy) -> tuple[Float[Array, ""], Float[Array, ""]]:
         outputs = network_outputs(candidate, episodes)
-        kl, gained = mean_kl(outputs, candidate), surrogate(outputs, candidate) - start
-        return LineSearch(step, kl, gained, search.tries + 1, (gained > 0) & (kl < settings.max_kl))
+        return mean_kl(outputs, candidate), surrogate(outputs, candidate) - start
 
-    nothing = jnp.array(0.0)
-    end = jax.lax.while_loop(
-        lambda search: ~search.accepted & (search.tries < settings.line_search_tries),
-        attempt,
-        LineSearch(nothing, nothing, nothing, jnp.array(0), jnp.array(False)),
-    )
-    step, kl, gained = (jnp.where(end.accepted, number, 0.0) for number in (end.step, end.kl, end.gained))
-    return as_policy(parameters + jnp.where(end.accepted, step * full_step, 0.0)), (kl, gained, step)
+    start = surrogate(*here)
+    gradient = to_gradient(*jax.grad(surrogate, argnums=(0, 1))(*here))
+    return trust_region_step(policy, gradient, fisher_product, judge, region)
 
 
 class LinearisedPolicy(NamedTuple):
@@ -192,36 +169,6 @@ def network_outputs(policy: Policy, episodes: Episodes) -> Float[Array, "rows ou
     if policy.trunk is None:
         return evaluate_network(policy.layers, inputs)
     return jax.lax.map(policy.network, inputs, batch_size=rows_per_product(policy.trunk.pixels))
-
-
-class LineSearch(eqx.Module):
-    """The fraction of the full step tried last, and what it would do."""
-
-    step: Float[Array, ""]
-    kl: Float[Array, ""]
-    gained: Float[Array, ""]
-    tries: Int[Array, ""]
-    accepted: Bool[Array, ""]
-
-
-def conjugate_gradient(product, target: Float[Array, " n"], iterations: int):
-    """(T3): x with A x ≈ target from `product(v) = A v`, A positive definite; returns x and A x.
-
-    `jax.scipy.sparse.linalg.cg` takes one product more and does not give A x, which would take another.
-    """
-
-    def iterate(_, carry):
-        x, residual, direction, square = carry
-        along = product(direction)
-        length = square / jnp.maximum(direction @ along, jnp.finfo(square.dtype).tiny)
-        x, residual = x + length * direction, residual - length * along
-        new_square = residual @ residual
-        direction = residual + new_square / jnp.maximum(square, jnp.finfo(square.dtype).tiny) * direction
-        return x, residual, direction, new_square
-
-    start = jnp.zeros_like(target), target, target, target @ target
-    x, residual, _, _ = jax.lax.fori_loop(0, iterations, iterate, start)
-    return x, target - residual
 
 
 def _flatten(leaf: Shaped[Array, "trajectories time ..."]) -> Shaped[Array, "rows ..."]:

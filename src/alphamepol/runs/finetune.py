@@ -214,9 +214,9 @@ def iteration_lines(
             "task": row // config.seeds,
             "seed": config.seed + row % config.seeds,
             "return": float(report.mean_return[row]),
-            "kl": float(report.kl[row]),
-            "improvement": float(report.improvement[row]),
-            "step": float(report.step[row]),
+            "kl": float(report.stepped.kl[row]),
+            "improvement": float(report.stepped.improvement[row]),
+            "step": float(report.stepped.fraction[row]),
             "critic_loss": float(report.critic_loss[row]),
             "seconds": seconds,
         }

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray
 from alphamepol.environments.host import AnyClass
 from alphamepol.learning.critic import Critic
 from alphamepol.learning.trpo import TrpoReport, TrpoSettings, TrpoState, improve
+from alphamepol.learning.trust_region import TrustRegion
 from alphamepol.mapping import map_leading_axis
 from alphamepol.policies import Policy, stack_policies
 from alphamepol.runs.checks import check_finetuned
@@ -83,21 +84,25 @@ def run_iteration(
 
 def trpo_settings(config: FinetuneConfig) -> TrpoSettings:
     """The part of the configuration that TRPO uses."""
-
-    def number(value: float) -> Float[Array, ""]:
-        return jnp.array(value, jnp.float32)
-
     return TrpoSettings(
-        number(config.discount),
-        number(config.gae_lambda),
-        number(config.max_kl),
-        number(config.damping),
-        number(config.critic_learning_rate),
-        config.conjugate_gradient_iterations,
-        config.line_search_tries,
+        traced(config.discount),
+        traced(config.gae_lambda),
+        traced(config.critic_learning_rate),
+        trust_region(config),
         config.critic_passes,
         config.critic_batch,
     )
+
+
+def trust_region(config: FinetuneConfig) -> TrustRegion:
+    """The part of the configuration that says how far a step goes."""
+    whole = config.conjugate_gradient_iterations, config.line_search_tries
+    return TrustRegion(traced(config.max_kl), traced(config.damping), *whole)
+
+
+def traced(number: float) -> Float[Array, ""]:
+    """A number that a compiled program takes as it comes."""
+    return jnp.array(number, jnp.float32)
 
 
 @eqx.filter_jit
