@@ -22,7 +22,8 @@ with install_import_hook("alphamepol", "beartype.beartype"):
     import alphamepol.runs.evaluate_runs
     import alphamepol.runs.export
     import alphamepol.runs.finetune_inits
-    import alphamepol.runs.listing  # noqa: F401
+    import alphamepol.runs.listing
+    import alphamepol.runs.metatrain  # noqa: F401
     from alphamepol.runs.config import PretrainConfig
 
 

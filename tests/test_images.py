@@ -15,10 +15,11 @@ from alphamepol.learning.critic import Critic
 from alphamepol.learning.log_probabilities import log_probabilities
 from alphamepol.learning.trpo import linearise_policy
 from alphamepol.mapping import rows_per_product
-from alphamepol.policies import PolicySettings, PolicyShape, fresh_policy, unscaled
+from alphamepol.policies import PolicySettings, PolicyShape, fresh_policy
 from alphamepol.policy_files import FORMAT
 from alphamepol.sampling.rollout import rollout
 from alphamepol.sampling.trajectories import Episodes
+from alphamepol.unscaled import unscaled
 
 ROOM = """
     ######

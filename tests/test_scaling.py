@@ -15,12 +15,13 @@ from toys import Walk
 from alphamepol.environments.gymnasium_class import gymnasium_class
 from alphamepol.errors import InputError
 from alphamepol.memory import ActionRange
-from alphamepol.policies import Policy, PolicySettings, PolicyShape, fresh_policy, unscaled
+from alphamepol.policies import Policy, PolicySettings, PolicyShape, fresh_policy
 from alphamepol.policy_files import load_policy, save_policy
 from alphamepol.runs.epoch import run_epoch, start_state
 from alphamepol.runs.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
 from alphamepol.sb3 import to_sb3_zip
 from alphamepol.scaling import Scaling, deviation_of
+from alphamepol.unscaled import unscaled
 
 ACTIONS = ActionRange(0, (-3.0, 0.0), (1.0, 10.0))
 

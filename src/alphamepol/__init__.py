@@ -27,15 +27,19 @@ if TYPE_CHECKING:
     from alphamepol.policies import CategoricalPolicy as CategoricalPolicy
     from alphamepol.policies import GaussianPolicy as GaussianPolicy
     from alphamepol.policies import Policy as Policy
+    from alphamepol.policies import SquashedPolicy as SquashedPolicy
     from alphamepol.policy_files import load_policy as load_policy
     from alphamepol.policy_files import save_policy as save_policy
     from alphamepol.runs.config import FinetuneConfig as FinetuneConfig
+    from alphamepol.runs.config import MetatrainConfig as MetatrainConfig
     from alphamepol.runs.config import PretrainConfig as PretrainConfig
     from alphamepol.runs.evaluate import Evaluation as Evaluation
     from alphamepol.runs.evaluate import evaluate as evaluate
     from alphamepol.runs.export import export as export
     from alphamepol.runs.finetune import FinetuneRun as FinetuneRun
     from alphamepol.runs.finetune import finetune as finetune
+    from alphamepol.runs.metatrain import MetatrainRun as MetatrainRun
+    from alphamepol.runs.metatrain import metatrain as metatrain
     from alphamepol.runs.presets import preset as preset
     from alphamepol.runs.pretrain import PretrainRun as PretrainRun
     from alphamepol.runs.pretrain import pretrain as pretrain
@@ -61,6 +65,8 @@ _HOME = {
     "HostClass": "environments.host",
     "InputError": "errors",
     "MemoryObservation": "environments.gymnasium",
+    "MetatrainConfig": "runs.config",
+    "MetatrainRun": "runs.metatrain",
     "MiniGrid": "environments.minigrid",
     "Policy": "policies",
     "PretrainConfig": "runs.config",
@@ -68,6 +74,7 @@ _HOME = {
     "RandomEncoder": "images",
     "RewardFunction": "tasks",
     "RunError": "errors",
+    "SquashedPolicy": "policies",
     "Task": "tasks",
     "cvar": "estimation.risk",
     "evaluate": "runs.evaluate",
@@ -79,6 +86,7 @@ _HOME = {
     "knn_kl": "estimation.entropy",
     "load_policy": "policy_files",
     "make": "environments.registry",
+    "metatrain": "runs.metatrain",
     "nearest_neighbours": "estimation.knn",
     "preset": "runs.presets",
     "pretrain": "runs.pretrain",

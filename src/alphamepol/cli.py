@@ -13,9 +13,16 @@ from rich.console import Console
 
 from alphamepol import __version__
 from alphamepol.errors import InputError, RunError
-from alphamepol.runs.config import FinetuneConfig, PretrainConfig
+from alphamepol.runs.config import FinetuneConfig, MetatrainConfig, PretrainConfig
 from alphamepol.runs.interrupts import RunInterrupted
-from alphamepol.runs.presets import CLASSES_WITH_SETTINGS, Preset, finetuning_preset, preset, usual_preset
+from alphamepol.runs.presets import (
+    CLASSES_WITH_SETTINGS,
+    Preset,
+    finetuning_preset,
+    metatraining_preset,
+    preset,
+    usual_preset,
+)
 
 INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
@@ -127,6 +134,39 @@ class Finetune:
 
 
 @dataclass(frozen=True)
+class Metatrain:
+    """Meta-train one policy per seed on CLASS, the baselines that pre-training is compared with.
+
+    maml-r: MAML on random goals. diayn: skills that can be told apart. maml-diayn: MAML on the rewards of these skills.
+    What comes out is fine-tuned as any policy is. CLASS must be written in JAX. Example:
+    alphamepol metatrain gridworld-slope --method maml-r --preset quick
+    """
+
+    environment_class: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CLASS")]
+    """The class of environments: one that `alphamepol classes` lists, or FILE.py:FUNCTION, a function of your own that
+    returns one."""
+    config: Annotated[MetatrainConfig, tyro.conf.arg(name="")]
+    preset: Literal["paper", "quick"] = "paper"
+    """paper: the paper's settings, eight seeds; quick: a minute or two on two cores, one seed."""
+    diayn: Path | None = None
+    """For maml-diayn: the folder of a DIAYN run on CLASS whose skills are the tasks; learned first if not given."""
+    folder: Path | None = None
+    """The run folder; runs/CLASS-METHOD-seed-FIRST if not given."""
+    resume: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Continue the run in the folder."""
+
+    def run(self) -> None:
+        from alphamepol.runs.metatrain import metatrain
+
+        done = metatrain(self.environment_class, self.config, diayn=self.diayn, folder=self.folder, resume=self.resume)
+        say(f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/.")
+        member = done.summary["members"][-1]
+        say(f"Next: alphamepol finetune {done.folder} random --member {member} --tasks 5 --iterations 30")
+        if self.config.method == "diayn":
+            say(f"  or: alphamepol metatrain {self.environment_class} --method maml-diayn --diayn {done.folder}")
+
+
+@dataclass(frozen=True)
 class Export:
     """Write a policy for other libraries.
 
@@ -192,7 +232,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(str(error), FAILURE)
     except RunInterrupted:
         again = shlex.join(["alphamepol", *(word for word in arguments if word != "--resume")])
-        resume = " --resume" if arguments[0] in ("pretrain", "finetune") else ""
+        resume = " --resume" if arguments[0] in ("pretrain", "finetune", "metatrain") else ""
         return _fail(f"interrupted; what is done is saved. Continue with: {again}{resume}", INTERRUPTED)
     except KeyboardInterrupt:
         return _fail("interrupted; nothing was changed", INTERRUPTED)
@@ -229,14 +269,19 @@ def _parse(arguments: list[str]) -> Any:
     usual = usual_preset(class_name)
     # What the paper does not have, the second parse refuses.
     config = preset(usual if usual == "own" and asked != ["quick"] else (asked or [usual])[0], class_name)
-    parsed = _parse_with_defaults(arguments, config, finetuning_preset(class_name))
+    finetuning = finetuning_preset(class_name)
+    meta = metatraining_preset("quick" if "quick" in words else "paper", class_name)
+    parsed = _parse_with_defaults(arguments, config, finetuning, meta)
     if isinstance(parsed, Pretrain):
         class_name = parsed.environment_class
         config = preset(parsed.preset or usual_preset(class_name), class_name)
-        return _parse_with_defaults(arguments, config, FinetuneConfig())
-    if isinstance(parsed, Finetune):
-        return _parse_with_defaults(arguments, config, finetuning_preset(_class_of(parsed)))
-    return parsed
+    elif isinstance(parsed, Finetune):
+        finetuning = finetuning_preset(_class_of(parsed))
+    elif isinstance(parsed, Metatrain):
+        meta = metatraining_preset(parsed.preset, parsed.environment_class)
+    else:
+        return parsed
+    return _parse_with_defaults(arguments, config, finetuning, meta)
 
 
 def _class_of(command: Finetune) -> str:
@@ -249,10 +294,14 @@ def _class_of(command: Finetune) -> str:
     return command.environment_class or "gridworld-slope"
 
 
-def _parse_with_defaults(arguments: list[str], config: PretrainConfig, finetuning: FinetuneConfig) -> Any:
+def _parse_with_defaults(
+    arguments: list[str], config: PretrainConfig, finetuning: FinetuneConfig, meta: MetatrainConfig
+) -> Any:
     commands: Any = Annotated[Pretrain, tyro.conf.subcommand("pretrain", default=Pretrain(tyro.MISSING, config))]
     default = Finetune(tyro.MISSING, tyro.MISSING, finetuning)
     commands |= Annotated[Finetune, tyro.conf.subcommand("finetune", default=default)]
+    default = Metatrain(tyro.MISSING, meta)
+    commands |= Annotated[Metatrain, tyro.conf.subcommand("metatrain", default=default)]
     for command in (Evaluate, Export, Classes, Demo):
         commands |= Annotated[command, tyro.conf.subcommand(command.__name__.lower())]
     return tyro.cli(

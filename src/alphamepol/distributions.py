@@ -5,6 +5,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from alphamepol.memory import ActionRange
+
+EDGE = 1 - 1e-6
+"""How close to the ends of its range a squashed action is told apart from them."""
+
 
 class Normal(eqx.Module):
     """Independent normal distributions of the action's components."""
@@ -44,4 +49,38 @@ class Categorical(eqx.Module):
         return jnp.sum(jnp.exp(log_p) * (log_p - log_q))
 
 
-Distribution = Normal | Categorical
+class SquashedNormal(eqx.Module):
+    """The hyperbolic tangent of a normal distribution, stretched to the range of actions, which it never leaves."""
+
+    normal: Normal
+    actions: ActionRange = eqx.field(static=True)
+
+    def sample(self, *, key: PRNGKeyArray) -> Float[Array, " action"]:
+        return self.stretch(jnp.tanh(self.normal.sample(key=key)))
+
+    def sample_within(self, *, key: PRNGKeyArray) -> tuple[Float[Array, " action"], Float[Array, ""]]:
+        """An action in units of half its range, from −1 to 1, and the logarithm of its density in these units."""
+        before = self.normal.sample(key=key)
+        return jnp.tanh(before), self.normal.log_prob(before) - jnp.sum(_log_slope(before))
+
+    def stretch(self, within: Float[Array, " action"]) -> Float[Array, " action"]:
+        """From −1 … 1 to the range of actions."""
+        return jnp.array(self.actions.middles) + jnp.array(self.actions.half_ranges) * within
+
+    def log_prob(self, action: Float[Array, " action"]) -> Float[Array, ""]:
+        half_ranges = jnp.array(self.actions.half_ranges)
+        within = (action - jnp.array(self.actions.middles)) / half_ranges
+        before = jnp.arctanh(jnp.clip(within, -EDGE, EDGE))
+        return self.normal.log_prob(before) - jnp.sum(_log_slope(before) + jnp.log(half_ranges))
+
+    def kl(self, other: "SquashedNormal") -> Float[Array, ""]:
+        """KL(self ‖ other), that of what is squashed: squashing loses nothing."""
+        return self.normal.kl(other.normal)
+
+
+def _log_slope(before: Float[Array, " action"]) -> Float[Array, " action"]:
+    """ln(1 − tanh²), safe where tanh is 1 up to rounding."""
+    return 2 * (jnp.log(2.0) - before - jax.nn.softplus(-2 * before))
+
+
+Distribution = Normal | SquashedNormal | Categorical

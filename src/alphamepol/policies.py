@@ -13,7 +13,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
-from alphamepol.distributions import Categorical, Distribution, Normal
+from alphamepol.distributions import Categorical, Distribution, Normal, SquashedNormal
 from alphamepol.errors import InputError
 from alphamepol.images import Shape, Trunk, image_shape
 from alphamepol.memory import ActionRange, Memory, Recollection
@@ -22,6 +22,8 @@ from alphamepol.scaling import Scaling
 
 MEMORY_KEY, TRUNK_KEY = 1 << 30, (1 << 30) + 1
 """Far from the keys of the layers, which `split` makes as `fold_in` of small numbers does."""
+LOG_STD_RANGE = -5.0, 2.0
+"""Of what is squashed: wider is as good as uniform, narrower as good as none."""
 
 
 class Policy(eqx.Module):
@@ -45,6 +47,11 @@ class Policy(eqx.Module):
     @abstractmethod
     def kind(self) -> str:
         """What files and sentences call it."""
+
+    @property
+    @abstractmethod
+    def action_size(self) -> int:
+        """How many numbers an action has, or how many choices there are."""
 
     @abstractmethod
     def head(self, outputs: Float[Array, " outputs"]) -> Distribution:
@@ -117,11 +124,13 @@ class Policy(eqx.Module):
             "actions": self.scaling.actions.describe(),
             "features": self.scaling.particle_deviation.shape[-1],
         }
-        more = {"memory": memory, "scaling": scaling, "image": self.trunk and list(self.trunk.shape)}
+        actions = self.actions.describe() if isinstance(self, SquashedPolicy) else None
+        image = self.trunk and list(self.trunk.shape)
+        more = {"memory": memory, "scaling": scaling, "image": image, "actions": actions}
         return {
             "kind": self.kind,
             "observation_size": self.observation_size,
-            "action_size": self.layers[-1].out_features,
+            "action_size": self.action_size,
             "hidden": [layer.out_features for layer in self.layers[:-1]],
         } | {name: part for name, part in more.items() if part}
 
@@ -179,6 +188,10 @@ class GaussianPolicy(Policy):
     def kind(self) -> str:
         return "gaussian"
 
+    @property
+    def action_size(self) -> int:
+        return self.layers[-1].weight.shape[-2]
+
     def head(self, outputs: Float[Array, " action"]) -> Normal:
         if self.scaling is None:
             return Normal(outputs, self.log_std)
@@ -190,6 +203,44 @@ class GaussianPolicy(Policy):
     ) -> Float[Array, " action"]:
         """The deterministic action; without a recollection, at the first step of an episode."""
         return self.head(self._run(observation, recollection)[0]).mean
+
+
+class SquashedPolicy(Policy):
+    """A normal distribution squashed into the range of actions, both its mean and its σ by a network: SAC's policy."""
+
+    layers: tuple[eqx.nn.Linear, ...]
+    memory: Memory | None
+    scaling: Scaling | None
+    trunk: Trunk | None
+    actions: ActionRange = eqx.field(static=True)
+
+    def __init__(
+        self,
+        observation_size: int,
+        actions: ActionRange,
+        hidden: Sequence[int] = (300, 300),
+        trunk: Trunk | None = None,
+        *,
+        key: PRNGKeyArray,
+    ):
+        self.layers = xavier_layers([_input_size(observation_size, None, trunk), *hidden, 2 * actions.size], key=key)
+        self.memory, self.scaling = None, None
+        self.trunk = trunk
+        self.actions = actions
+
+    @property
+    def kind(self) -> str:
+        return "squashed"
+
+    @property
+    def action_size(self) -> int:
+        return self.actions.size
+
+    def head(self, outputs: Float[Array, " twice_action"]) -> SquashedNormal:
+        mean, spread = jnp.split(outputs, 2)
+        lowest, highest = LOG_STD_RANGE
+        log_std = lowest + (highest - lowest) * (jnp.tanh(spread) + 1) / 2
+        return SquashedNormal(Normal(mean, log_std), self.actions)
 
 
 class CategoricalPolicy(Policy):
@@ -219,6 +270,10 @@ class CategoricalPolicy(Policy):
     @property
     def kind(self) -> str:
         return "categorical"
+
+    @property
+    def action_size(self) -> int:
+        return self.layers[-1].weight.shape[-2]
 
     def head(self, outputs: Float[Array, " actions"]) -> Categorical:
         return Categorical(outputs)
@@ -324,43 +379,6 @@ def regress_mean(
     start = policy.layers, optimiser.init(policy.layers)  # pyright: ignore[reportArgumentType] (not modules)
     (layers, _), _ = jax.lax.scan(fit, start, jax.random.split(key, 50))
     return eqx.tree_at(lambda policy: policy.layers, policy, layers)
-
-
-def unscaled(policy: Policy) -> Policy:
-    """The same policy without scaling, which becomes part of its first and last layer and of its memory."""
-    scaling, memory = policy.scaling, policy.memory
-    if scaling is None:
-        return policy
-    if policy.trunk is not None:
-        raise InputError("policy: it scales images, each pixel by itself, which cannot become part of its convolutions")
-    size = scaling.mean.shape[-1]
-
-    def take_in(weight: Float[Array, "out inputs"], bias: Float[Array, " out"]) -> tuple[Array, Array]:
-        """A layer of scaled observations, as one of plain ones."""
-        of_observation = weight[:, :size] / scaling.deviation
-        return weight.at[:, :size].set(of_observation), bias - of_observation @ scaling.mean
-
-    first, *others = policy.layers
-    weight, bias = take_in(first.weight, first.bias)  # pyright: ignore[reportArgumentType] (it has a bias)
-    layers = [eqx.tree_at(lambda layer: (layer.weight, layer.bias), first, (weight, bias)), *others]
-    if isinstance(policy, GaussianPolicy):
-        middle, half = jnp.array(scaling.actions.middles), jnp.array(scaling.actions.half_ranges)
-        last = layers[-1]
-        scaled = last.weight * half[:, None], last.bias * half + middle
-        layers[-1] = eqx.tree_at(lambda layer: (layer.weight, layer.bias), last, scaled)
-        policy = eqx.tree_at(lambda policy: policy.log_std, policy, policy.log_std + jnp.log(half))
-    if memory is not None:
-        memory = eqx.tree_at(lambda memory: memory.change_scale, memory, memory.change_scale * scaling.deviation)
-        if memory.recurrence is not None:
-            cell = memory.recurrence
-            taken = take_in(cell.weight_ih, cell.bias)  # pyright: ignore[reportArgumentType] (it has a bias)
-            memory = eqx.tree_at(lambda m: (m.recurrence.weight_ih, m.recurrence.bias), memory, taken)
-    return eqx.tree_at(
-        lambda policy: (policy.layers, policy.memory, policy.scaling),
-        policy,
-        (tuple(layers), memory, None),
-        is_leaf=lambda leaf: leaf is None,
-    )
 
 
 def _input_size(observation_size: int, memory: Memory | None, trunk: Trunk | None) -> int:

@@ -15,7 +15,7 @@ from alphamepol.errors import InputError
 from alphamepol.files import fill, pack, unpack, write_atomically
 from alphamepol.images import Shape, Trunk, image_shape
 from alphamepol.memory import ActionRange, Memory
-from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy
+from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy, SquashedPolicy
 from alphamepol.scaling import Scaling
 
 FORMAT = "alphamepol-policy-1"
@@ -56,22 +56,29 @@ def _template(
     memory: dict[str, Any] | None = None,
     scaling: dict[str, Any] | None = None,
     image: Sequence[int] | None = None,
+    actions: dict[str, Any] | None = None,
 ) -> Policy:
     """The shapes of a policy, nothing allocated."""
     kinds: dict[str, Callable[..., Policy]] = {"gaussian": GaussianPolicy, "categorical": CategoricalPolicy}
-    if kind not in kinds:
-        raise ValueError(f"its kind is {kind!r}, only {' and '.join(kinds)} are known")
+    if kind not in (*kinds, "squashed"):
+        raise ValueError(f"its kind is {kind!r}, only {', '.join(kinds)} and squashed are known")
+    if (kind == "squashed") != (actions is not None) or (kind == "squashed" and (memory or scaling)):
+        raise ValueError("a squashed policy has a range of actions, and neither memory nor scaling")
 
-    described = [part["actions"] for part in (memory, scaling) if part]
-    actions = read_actions(described[0], kind, action_size) if described else ActionRange()
+    described = [actions] if actions else [part["actions"] for part in (memory, scaling) if part]
+    applied = read_actions(described[0], kind, action_size) if described else ActionRange()
     if any(other != described[0] for other in described):
         raise ValueError("its memory and its scaling are of different actions")
+    if kind == "squashed" and not all(applied.bounded):
+        raise ValueError("a squashed policy needs a finite range of actions")
 
     def build() -> Policy:
         key = jax.random.key(0)
-        remembered = memory and Memory(observation_size, actions, memory["recurrent_units"], key=key)
-        scaled = scaling and Scaling(observation_size, scaling["features"], actions)
         trunk = Trunk(_image(image, observation_size), key=key) if image else None
+        if kind == "squashed":
+            return SquashedPolicy(observation_size, applied, hidden, trunk, key=key)
+        remembered = memory and Memory(observation_size, applied, memory["recurrent_units"], key=key)
+        scaled = scaling and Scaling(observation_size, scaling["features"], applied)
         sizes = observation_size, action_size, hidden
         return kinds[kind](*sizes, memory=remembered, scaling=scaled, trunk=trunk, key=key)
 
@@ -87,11 +94,11 @@ def _image(shape: Sequence[int], observation_size: int) -> Shape:
 
 
 def read_actions(description: dict[str, Any], kind: str, action_size: int) -> ActionRange:
-    """The actions that a memory or scaling in a file speaks of. Raises ValueError if they are not its policy's."""
+    """The actions that a part of a policy in a file speaks of. Raises ValueError if they are not the policy's."""
     actions = ActionRange.from_description(**description)
     sizes = (actions.choices,) if kind == "categorical" else (len(actions.low), len(actions.high))
-    if set(sizes) != {action_size} or (kind == "gaussian" and actions.choices):
-        raise ValueError("its memory or scaling is of other actions than its own")
+    if set(sizes) != {action_size} or (kind != "categorical" and actions.choices):
+        raise ValueError("its memory, scaling or range is of other actions than its own")
     return actions
 
 

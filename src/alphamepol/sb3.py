@@ -17,8 +17,9 @@ import numpy as np
 from alphamepol.environments.gymnasium import memory_space
 from alphamepol.errors import InputError
 from alphamepol.memory import Memory
-from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy, unscaled
+from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy, SquashedPolicy
 from alphamepol.policy_files import check_scales, read_actions
+from alphamepol.unscaled import unscaled
 
 CRITIC_HIDDEN = [64, 64]
 MEMORY = "alphamepol_memory"
@@ -34,6 +35,8 @@ def to_sb3_zip(policy: Policy, observation_space: gymnasium.Space, action_space:
     """
     if policy.trunk is not None:
         raise InputError("to: Stable-Baselines3 has other networks for images than ours; export to safetensors")
+    if isinstance(policy, SquashedPolicy):
+        raise InputError("to: PPO and TRPO of Stable-Baselines3 have no squashed policies; export to safetensors")
     policy = unscaled(policy)
     if policy.memory is not None:
         if policy.memory.recurrence is not None:

@@ -191,6 +191,22 @@ def random_goals(member: Member, count: int, *, key: PRNGKeyArray, radius: float
     return [goal_at(member, place.tolist(), radius) for place in places]
 
 
+class GoalTasks(eqx.Module):
+    """Draws tasks: a goal uniform over the free space of the member at hand. For members in JAX; can be compiled."""
+
+    example: Goal | GoalCell
+
+    def __init__(self, member: Member, radius: float = GOAL_RADIUS):
+        (example,) = random_goals(member, 1, key=jax.random.key(0), radius=radius)
+        assert isinstance(example, Goal | GoalCell)
+        self.example = example
+
+    def __call__(self, member: Member, *, key: PRNGKeyArray) -> Task:
+        assert isinstance(member, HasFreeSpace)
+        place = member.draw_place(key=key).astype(self.example.place.dtype)
+        return eqx.tree_at(lambda task: task.place, self.example, place)
+
+
 def goal_at(member: Member, place: Sequence[float | int], radius: float = GOAL_RADIUS) -> Task:
     """A goal at a place: in a cell where the member has cells, else within a radius in feature space.
 

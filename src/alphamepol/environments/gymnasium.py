@@ -18,8 +18,9 @@ from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
 from alphamepol.mapping import device_for_little
 from alphamepol.memory import LARGEST, Memory, Recollection
-from alphamepol.policies import Policy, PolicyShape, unscaled
+from alphamepol.policies import Policy, PolicyShape
 from alphamepol.tasks import GOAL_RADIUS, Goal, GoalCell, Task, goal_at
+from alphamepol.unscaled import unscaled
 
 
 class MemberEnvironment(gymnasium.Env[np.ndarray, Any]):

@@ -7,9 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from alphamepol.images import Shape, Trunk
+from alphamepol.learning.orthonormal import orthonormal
 from alphamepol.mapping import rows_per_product
 from alphamepol.networks import run_network
 
@@ -101,21 +102,3 @@ def _orthogonal(inputs: int, outputs: int, gain: float, *, key: PRNGKeyArray) ->
     columns = orthonormal(jax.random.normal(key, (longer, shorter)))
     weight = gain * (columns if outputs == longer else columns.T)
     return eqx.tree_at(lambda layer: (layer.weight, layer.bias), layer, (weight, jnp.zeros(outputs)))
-
-
-def orthonormal(matrix: Float[Array, "rows columns"]) -> Float[Array, "rows columns"]:
-    """The columns made orthonormal one after the other (Gram and Schmidt's way, twice, which rounding asks for).
-
-    Not `jax.numpy.linalg.qr`, which gives the same: on a CPU two of those at once, of many matrices each, can wait for
-    each other for ever. Their parts are queued behind themselves in XLA's pool of threads (seen with jaxlib 0.10.2).
-    """
-
-    def settle(j: Int[Array, ""], done: Float[Array, "rows columns"]) -> Float[Array, "rows columns"]:
-        earlier = jnp.where(jnp.arange(done.shape[1]) < j, done, 0.0)
-        column = done[:, j]
-        for _ in range(2):
-            column = column - earlier @ (earlier.T @ column)
-        return done.at[:, j].set(column / jnp.linalg.norm(column))
-
-    with jax.default_matmul_precision("highest"):
-        return jax.lax.fori_loop(0, matrix.shape[1], settle, matrix)

@@ -94,11 +94,12 @@ def generalised_advantages(
     return jax.lax.associative_scan(then, (goes_on * gae_lambda, surprises), reverse=True)[1]
 
 
-def normalise(advantages: Float[Array, " rows"]) -> Float[Array, " rows"]:
-    """Mean 0 and deviation 1; all zero if they are the same up to rounding."""
-    deviation = jnp.std(advantages)
-    differ = deviation > 1e-6 * jnp.max(jnp.abs(advantages))
-    return jnp.where(differ, (advantages - jnp.mean(advantages)) / jnp.where(differ, deviation, 1.0), 0.0)
+def normalise(advantages: Float[Array, " rows"], valid: Bool[Array, " rows"] | None = None) -> Float[Array, " rows"]:
+    """Mean 0 and deviation 1 over the valid ones; all zero if they are the same up to rounding."""
+    deviation = jnp.std(advantages, where=valid)
+    largest = jnp.max(jnp.abs(advantages), where=valid, initial=0.0)
+    differ = deviation > 1e-6 * largest
+    return jnp.where(differ, (advantages - jnp.mean(advantages, where=valid)) / jnp.where(differ, deviation, 1.0), 0.0)
 
 
 def natural_step(

@@ -12,7 +12,7 @@ from alphamepol.environments.host import AnyClass, HostMember
 from alphamepol.errors import InputError, RunError
 from alphamepol.estimation.knn import Neighbourhood
 from alphamepol.learning.alphamepol import EpochReport, Learner
-from alphamepol.policies import Policy, PolicyShape
+from alphamepol.policies import Policy, PolicyShape, SquashedPolicy
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.sampling.trajectories import Trajectories
 
@@ -55,10 +55,10 @@ def policy_shape(environment_class: AnyClass) -> PolicyShape:
 def check_policy_fits(policy: Policy, environment_class: AnyClass, what: str = "policy") -> None:
     """Refuse a policy that cannot act in a class; `what` names it."""
     needed = policy_shape(environment_class)
-    if policy.kind != needed.kind:
+    if policy.kind != needed.kind and (policy.kind, needed.kind) != ("squashed", "gaussian"):
         name = environment_class.name
         raise InputError(f"{what}: it is {policy.kind}, but class {name} needs a {needed.kind} policy")
-    sizes = policy.observation_size, policy.layers[-1].out_features
+    sizes = policy.observation_size, policy.action_size
     if sizes != (needed.observation_size, needed.action_size):
         raise InputError(
             f"{what}: it maps {sizes[0]} observation numbers to {sizes[1]} action numbers, but "
@@ -70,7 +70,8 @@ def check_policy_fits(policy: Policy, environment_class: AnyClass, what: str = "
             f"{what}: it sees {f'images {image}' if image else 'vectors'}, but observations of class "
             f"{environment_class.name} are {f'images {needed.image}' if needed.image else 'vectors'}"
         )
-    for does, part in (("remembers", policy.memory), ("scales", policy.scaling)):
+    squashed = policy if isinstance(policy, SquashedPolicy) else None
+    for does, part in (("remembers", policy.memory), ("scales", policy.scaling), ("squashes", squashed)):
         if part is not None and part.actions != needed.actions:
             raise InputError(
                 f"{what}: it {does} actions within {part.actions.describe()}, but those of class "
@@ -139,6 +140,16 @@ def check_finetuned(finite: Bool[Array, " rows"], iteration: int, seed: int, see
         raise RunError(
             f"iteration {iteration}, task {task}, seed {seed + which}: a state, a reward or a parameter is no longer "
             "finite; look at the reward and the environment, or start again with a lower --critic-learning-rate"
+        )
+
+
+def check_meta_learned(finite: Bool[np.ndarray, " seeds"], seeds: Sequence[int], when: str, cure: str) -> None:
+    """Stop when meta-training has driven something out of the numbers."""
+    lost = np.flatnonzero(~finite)
+    if lost.size:
+        raise RunError(
+            f"{when}, seed {seeds[lost[0]]}: a state, a reward or a parameter is no longer finite; look at the "
+            f"environment and the tasks, or start again with {cure}"
         )
 
 

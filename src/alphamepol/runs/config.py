@@ -9,6 +9,7 @@ from alphamepol.errors import InputError
 
 MemoryKind = Literal["none", "last", "recurrent"]
 EncoderKind = Literal["auto", "random", "none"]
+MetaMethod = Literal["maml-r", "diayn", "maml-diayn"]
 
 
 @dataclass(frozen=True)
@@ -204,18 +205,117 @@ class FinetuneConfig:
             _above_zero(self, field)
         _at_least_zero(self, "damping")
         for field in ("discount", "gae_lambda"):
-            if not 0 <= getattr(self, field) <= 1:
-                raise InputError(f"{field}: {getattr(self, field)} was given; it must be between 0 and 1")
+            _check_share(self, field)
         if not all(math.isfinite(value) for value in self.goals):
             raise InputError(f"goals: {' '.join(map(str, self.goals))} was given; coordinates must be finite")
         _check_network(self)
         _check_widths("critic_hidden", self.critic_hidden)
 
 
-Config = TypeVar("Config", PretrainConfig, FinetuneConfig)
+@dataclass(frozen=True)
+class MetatrainConfig:
+    """Everything that decides what a meta-training run computes, beside the class of environments."""
+
+    method: MetaMethod = "maml-r"
+    """maml-r: MAML on random goals; diayn: skills that can be told apart, without reward; maml-diayn: MAML on the
+    rewards of DIAYN's skills, which are learned first unless --diayn gives them."""
+    iterations: int = 200
+    """MAML: how often tasks are drawn and the policy is improved from them."""
+    tasks: int = 20
+    """MAML: tasks of an iteration, each a member drawn from p_M and a random goal, or a skill."""
+    trajectories: int = 30
+    """MAML: episodes per task before its inner step, and as many after it."""
+    horizon: int = 400
+    """The steps after which an episode is cut."""
+    inner_rate: float = 0.1
+    """MAML: the rate of the inner step."""
+    first_order: bool = False
+    """MAML: leave out how the inner step depends on where it starts: cheaper, and biased."""
+    goal_radius: float = 0.1
+    """maml-r: a goal is reached within this distance; that gives reward 1 and ends the episode."""
+    discount: float = 0.99
+    """γ."""
+    max_kl: float = 1e-2
+    """MAML: the largest mean KL divergence between the adapted policies before and after an outer step."""
+    damping: float = 0.1
+    """MAML: what is added to the diagonal of the Fisher matrix."""
+    conjugate_gradient_iterations: int = 10
+    """MAML: iterations that find the direction of the outer step."""
+    line_search_tries: int = 10
+    """MAML: how often the outer step is tried, each time half as long."""
+    epochs: int = 1000
+    """DIAYN: epochs, each of --steps."""
+    steps: int = 1000
+    """DIAYN: steps of an epoch, and updates; a multiple of --environments."""
+    skills: int = 20
+    """DIAYN: how many skills are learned."""
+    learning_rate: float = 3e-4
+    """DIAYN: the rate of Adam, for all networks."""
+    batch: int = 128
+    """DIAYN: transitions that an update is made of."""
+    environments: int = 10
+    """DIAYN: environments stepped side by side; as many updates follow."""
+    warm_up: int = 1000
+    """DIAYN: steps before the first update; a multiple of --environments."""
+    replay: int = 1_000_000
+    """DIAYN: the transitions that are kept; a multiple of --environments."""
+    target_rate: float = 0.005
+    """DIAYN: how fast the target networks follow the critics."""
+    hidden: tuple[int, ...] = (300, 300)
+    """Widths of the hidden layers of all networks; where observations are images, of those after convolutions."""
+    initial_log_std: float = -1.5
+    """MAML: logarithm of the policy's σ at the start."""
+    probabilities: tuple[float, ...] = ()
+    """p_M, one number per member, summing to 1; the class's own if not given."""
+    seeds: int = 8
+    """How many seeds are run, side by side in one program."""
+    seed: int = 0
+    """The first seed; the others follow it."""
+    checkpoint_every: int = 10
+    """MAML's iterations between checkpoints; of DIAYN, whose replay is large, ten times as many epochs."""
+    matmul_precision: Literal["default", "highest"] = "default"
+    """Precision of matrix products: the device's default (TF32 on recent GPUs) or full float32."""
+
+    @property
+    def seed_list(self) -> list[int]:
+        return list(range(self.seed, self.seed + self.seeds))
+
+    @property
+    def label(self) -> str:
+        """What figures and tables call the method."""
+        return {"maml-r": "MAML+R", "diayn": "DIAYN", "maml-diayn": "MAML+DIAYN"}[self.method]
+
+    def check(self) -> None:
+        """Raise an `InputError` on the first field that cannot be."""
+        if self.method not in get_args(MetaMethod):
+            raise InputError(f"method: {self.method!r} was given; choose {', '.join(get_args(MetaMethod))}")
+        for field in ("iterations", "tasks", "trajectories", "horizon", "conjugate_gradient_iterations"):
+            _at_least(self, field, 1)
+        for field in ("line_search_tries", "epochs", "batch", "environments", "seeds", "checkpoint_every"):
+            _at_least(self, field, 1)
+        _at_least(self, "skills", 2)
+        for field in ("steps", "replay", "warm_up"):
+            _at_least(self, field, self.environments)
+            if getattr(self, field) % self.environments:
+                raise InputError(
+                    f"{field}: {getattr(self, field)} was given; it must be a multiple of environments, which is "
+                    f"{self.environments}"
+                )
+        _check_seeds(self.seed, self.seeds)
+        for field in ("inner_rate", "goal_radius", "max_kl", "learning_rate"):
+            _above_zero(self, field)
+        _at_least_zero(self, "damping")
+        for field in ("discount", "target_rate"):
+            _check_share(self, field)
+        _check_log_std(self.initial_log_std)
+        _check_widths("hidden", self.hidden)
 
 
-def config_to_dict(config: PretrainConfig | FinetuneConfig) -> dict[str, Any]:
+AnyConfig = PretrainConfig | FinetuneConfig | MetatrainConfig
+Config = TypeVar("Config", bound=AnyConfig)
+
+
+def config_to_dict(config: AnyConfig) -> dict[str, Any]:
     """A configuration as JSON can hold it."""
     fields = dataclasses.asdict(config)
     return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
@@ -227,22 +327,32 @@ def config_from_dict(kind: type[Config], fields: dict[str, Any]) -> Config:
     return kind(**values)
 
 
-def _at_least(config: PretrainConfig | FinetuneConfig, field: str, least: int) -> None:
+def _at_least(config: AnyConfig, field: str, least: int) -> None:
     value = getattr(config, field)
     if value < least:
         raise InputError(f"{field}: {value} was given; it must be at least {least}")
 
 
-def _above_zero(config: PretrainConfig | FinetuneConfig, field: str) -> None:
+def _above_zero(config: AnyConfig, field: str) -> None:
     value = getattr(config, field)
     if not (math.isfinite(value) and value > 0):
         raise InputError(f"{field}: {value} was given; it must be above 0 and finite")
 
 
-def _at_least_zero(config: PretrainConfig | FinetuneConfig, field: str) -> None:
+def _at_least_zero(config: AnyConfig, field: str) -> None:
     value = getattr(config, field)
     if not (math.isfinite(value) and value >= 0):
         raise InputError(f"{field}: {value} was given; it must be at least 0 and finite")
+
+
+def _check_share(config: AnyConfig, field: str) -> None:
+    if not 0 <= getattr(config, field) <= 1:
+        raise InputError(f"{field}: {getattr(config, field)} was given; it must be between 0 and 1")
+
+
+def _check_log_std(value: float) -> None:
+    if not -20 <= value <= 20:
+        raise InputError(f"initial_log_std: {value} was given; it must be between -20 and 20")
 
 
 def _check_seeds(first: int, count: int, field: str = "seed") -> None:
@@ -253,8 +363,7 @@ def _check_seeds(first: int, count: int, field: str = "seed") -> None:
 
 
 def _check_network(config: PretrainConfig | FinetuneConfig) -> None:
-    if not -20 <= config.initial_log_std <= 20:
-        raise InputError(f"initial_log_std: {config.initial_log_std} was given; it must be between -20 and 20")
+    _check_log_std(config.initial_log_std)
     _check_widths("hidden", config.hidden)
     if config.memory not in get_args(MemoryKind):
         raise InputError(f"memory: {config.memory!r} was given; choose {', '.join(get_args(MemoryKind))}")

@@ -1,7 +1,5 @@
 """The pictures of a run, each a PNG with the CSV behind it."""
 
-import csv
-import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,29 +14,24 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm, Normalize, to_rgb
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from alphamepol.environments.cmp import Member
-from alphamepol.environments.host import AnyClass, HostMember
+from alphamepol.environments.host import AnyClass
 from alphamepol.environments.maps import map_of
-from alphamepol.files import write_atomically
 from alphamepol.runs.evaluate import Evaluation
+from alphamepol.runs.plotting import (
+    COLOURS,
+    STYLE,
+    WALL_COLOUR,
+    cycle,
+    draw_curves,
+    draw_walls,
+    frame,
+    is_a_map,
+    save_figure,
+    write_csv,
+)
 from alphamepol.runs.visits import VisitMap, visit_map
-from alphamepol.statistics import bootstrap_interval
-
-# Okabe and Ito's palette, which colour-blind people tell apart.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#999999", "#882255")
-WALL_COLOUR = "#5b6068"
-OUTLINES = {"wall": (WALL_COLOUR, 0), "level": (WALL_COLOUR, 0.6), "door": ("#D08A2E", 2.0), "goal": ("#CC3377", 0.8)}
-"""Colour and width of what is on maps."""
-STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-    "figure.dpi": 150,
-}
 
 
 def learning_curves(metrics: Sequence[dict[str, Any]], environment_class: AnyClass, folder: Path) -> None:
@@ -53,15 +46,15 @@ def learning_curves(metrics: Sequence[dict[str, Any]], environment_class: AnyCla
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.5, 3.4), layout="constrained")
         axes = figure.add_subplot()
-        for name, colour in zip(environment_class.names, _cycle(COLOURS), strict=False):
+        for name, colour in zip(environment_class.names, cycle(COLOURS), strict=False):
             curve = np.array([row[1:5] for row in rows if row[0] == name], float)
             if len(curve):
                 axes.plot(curve[:, 0], curve[:, 1], color=colour, label=name, linewidth=1.4)
                 axes.fill_between(curve[:, 0], curve[:, 2], curve[:, 3], color=colour, alpha=0.2, linewidth=0)
         axes.set(xlabel="epoch", ylabel="entropy of a mini-batch")
         axes.legend(ncols=2 if len(environment_class) > 4 else 1)
-        _save(figure, folder / "learning-curves.png")
-    _write_csv(folder / "learning-curves.csv", ("member", "epoch", "mean", "lowest", "highest", "seeds"), rows)
+        save_figure(figure, folder / "learning-curves.png")
+    write_csv(folder / "learning-curves.csv", ("member", "epoch", "mean", "lowest", "highest", "seeds"), rows)
 
 
 def entropy_histogram(evaluations: Mapping[str, Evaluation], folder: Path) -> None:
@@ -88,7 +81,7 @@ def entropy_histogram(evaluations: Mapping[str, Evaluation], folder: Path) -> No
         for axes, (method, parts) in zip(all_axes, shown.items(), strict=True):
             below = np.zeros(len(edges) - 1)
             for name, colour, (values, weights) in zip(
-                evaluations[method].members, _cycle(COLOURS), parts, strict=False
+                evaluations[method].members, cycle(COLOURS), parts, strict=False
             ):
                 shares = np.histogram(values, edges, weights=weights)[0]
                 axes.bar(edges[:-1], shares, np.diff(edges), below, align="edge", color=colour, label=name)
@@ -97,8 +90,8 @@ def entropy_histogram(evaluations: Mapping[str, Evaluation], folder: Path) -> No
             axes.set(ylabel="share of trajectories", title=method)
             axes.legend(ncols=2 if len(parts) > 4 else 1)
         all_axes[-1].set_xlabel("entropy of one trajectory")
-        _save(figure, folder / "entropy-histogram.png")
-    _write_csv(folder / "entropy-histogram.csv", ("method", "member", "from", "to", "share"), rows)
+        save_figure(figure, folder / "entropy-histogram.png")
+    write_csv(folder / "entropy-histogram.csv", ("method", "member", "from", "to", "share"), rows)
 
 
 def heat_maps(
@@ -124,8 +117,8 @@ def heat_maps(
             _draw_heat_map(axes, maps[method].shares[i], maps[method].extent, environment_class[i], norm)
         colours = ScalarMappable(norm, "viridis")
         figure.colorbar(colours, ax=list(all_axes.values()), label="share of time", shrink=0.8, aspect=30)
-        _save(figure, folder / f"{name}.png")
-    _write_csv(folder / f"{name}.csv", ("method", "member", "x", "y", "share"), _visit_rows(maps, members))
+        save_figure(figure, folder / f"{name}.png")
+    write_csv(folder / f"{name}.csv", ("method", "member", "x", "y", "share"), _visit_rows(maps, members))
 
 
 def trails(evaluations: Mapping[str, Evaluation], environment_class: AnyClass, folder: Path) -> None:
@@ -140,15 +133,15 @@ def trails(evaluations: Mapping[str, Evaluation], environment_class: AnyClass, f
             evaluation, member = shown[method], environment_class.names[i]
             assert evaluation.trails is not None
             assert evaluation.visits is not None
-            _draw_walls(axes, environment_class[i])
-            for number, (trail, colour) in enumerate(zip(evaluation.trails[i], _cycle(COLOURS), strict=False)):
+            draw_walls(axes, environment_class[i])
+            for number, (trail, colour) in enumerate(zip(evaluation.trails[i], cycle(COLOURS), strict=False)):
                 axes.plot(*trail.T, color=colour, linewidth=0.7, alpha=0.8)
                 axes.plot(*trail[0], "o", color=colour, markersize=3)
                 steps = zip(range(len(trail)), trail[:, 0], trail[:, 1], strict=True)
                 rows += [(method, member, number, *step) for step in steps if np.isfinite(step[1])]
-            _frame(axes, evaluation.visits.extent, environment_class[i])
-        _save(figure, folder / "trails.png")
-    _write_csv(folder / "trails.csv", ("method", "member", "trajectory", "step", "x", "y"), rows)
+            frame(axes, evaluation.visits.extent, environment_class[i])
+        save_figure(figure, folder / "trails.png")
+    write_csv(folder / "trails.csv", ("method", "member", "trajectory", "step", "x", "y"), rows)
 
 
 def _member_grid(
@@ -161,7 +154,7 @@ def _member_grid(
     extents = [one.visits.extent for one in evaluations.values() if one.visits is not None]
     west, east, south, north = extents[0]
     # Maps that are wider than high need less room above each other.
-    height = 2.0 * (min(1.0, abs(north - south) / (east - west)) if _is_a_map(environment_class[0]) else 1.0) + 0.6
+    height = 2.0 * (min(1.0, abs(north - south) / (east - west)) if is_a_map(environment_class[0]) else 1.0) + 0.6
     figure = Figure(figsize=(max(4.8, 2.3 * columns + 0.6), height * rows + 0.1), layout="constrained")
     all_axes = figure.subplots(rows, columns, squeeze=False)
     for axes in all_axes.flat:
@@ -200,38 +193,23 @@ def returns(
         figure = Figure(figsize=(4.2 + 2.2 * len(maps), 3.3), layout="constrained")
         grid = figure.add_gridspec(1, 1 + len(maps), width_ratios=[1.6] + [1.0] * len(maps))
         axes = figure.add_subplot(grid[0])
-        rows = _draw_returns(axes, returns)
+        rows = draw_curves(axes, returns)
+        axes.set(xlabel="iteration", ylabel="return, mean over tasks")
+        axes.set_ylim(bottom=min(0.0, axes.dataLim.ymin))
         for column, name in enumerate(maps, start=1):
             map_axes = figure.add_subplot(grid[column])
             _draw_goals(map_axes, np.array(tasks, float), returns[name][:, -1], norm, member, name)
         if maps:
             colours = ScalarMappable(norm, "viridis")
             figure.colorbar(colours, ax=figure.axes[1:], label="final return", shrink=0.75, aspect=30)
-        _save(figure, folder / "returns.png")
-    _write_csv(folder / "returns.csv", ("init", "iteration", "mean", "low", "high", "tasks"), rows)
+        save_figure(figure, folder / "returns.png")
+    write_csv(folder / "returns.csv", ("init", "iteration", "mean", "low", "high", "tasks"), rows)
     goal_rows = [
         (name, number, *(task if planar else [json.dumps(task)]), value)
         for name, values in returns.items()
         for number, (task, value) in enumerate(zip(tasks, values[:, -1].tolist(), strict=True))
     ]
-    _write_csv(
-        folder / "tasks.csv", ("init", "task", *(("x", "y") if planar else ("what",)), "final_return"), goal_rows
-    )
-
-
-def _draw_returns(axes: Axes, returns: Mapping[str, Float[np.ndarray, "tasks iterations"]]) -> list[tuple[Any, ...]]:
-    """The curves; returns the numbers behind them."""
-    rows: list[tuple[Any, ...]] = []
-    for (name, values), colour in zip(returns.items(), _cycle(COLOURS), strict=False):
-        iterations, mean = np.arange(1, values.shape[1] + 1), values.mean(axis=0)
-        low, high = bootstrap_interval(values)
-        axes.plot(iterations, mean, color=colour, label=name, linewidth=1.4)
-        axes.fill_between(iterations, low, high, color=colour, alpha=0.2, linewidth=0)
-        rows += [(name, *row, len(values)) for row in zip(iterations.tolist(), mean, low, high, strict=True)]
-    axes.set(xlabel="iteration", ylabel="return, mean over tasks")
-    axes.set_ylim(bottom=min(0.0, axes.dataLim.ymin))
-    axes.legend(loc="best", frameon=True, framealpha=0.7, edgecolor="none")
-    return rows
+    write_csv(folder / "tasks.csv", ("init", "task", *(("x", "y") if planar else ("what",)), "final_return"), goal_rows)
 
 
 def _draw_goals(
@@ -242,7 +220,7 @@ def _draw_goals(
     member: Member,
     title: str,
 ) -> None:
-    _draw_walls(axes, member)
+    draw_walls(axes, member)
     axes.scatter(*places.T, c=values, cmap="viridis", norm=norm, s=22, edgecolors="black", linewidths=0.4, zorder=3)
     ground, space = map_of(member), member.observation_space
     if ground is not None:
@@ -294,32 +272,8 @@ def _draw_heat_map(
     """One member's map: share of time per cell, walls in grey, never-visited ground in white."""
     seen = np.ma.masked_equal(shares, 0)
     axes.imshow(seen, norm=norm, origin="lower", extent=extent, cmap="viridis", interpolation="nearest")
-    _draw_walls(axes, member)
-    _frame(axes, extent, member)
-
-
-def _is_a_map(member: Member) -> bool:
-    """Whether both directions have the same unit, as far as one can know."""
-    return not isinstance(member, HostMember) or member.map is not None
-
-
-def _frame(axes: Axes, extent: tuple[float, float, float, float], member: Member) -> None:
-    """The ends of a map, the member's own if it has one: the others of its class may be larger."""
-    ground = map_of(member)
-    extent = extent if ground is None else ground.extent
-    axes.set(xlim=extent[:2], ylim=extent[2:], xticks=[], yticks=[])
-    axes.set_aspect("equal" if _is_a_map(member) else "auto")
-    for spine in axes.spines.values():
-        spine.set(visible=True, color=WALL_COLOUR)
-
-
-def _draw_walls(axes: Axes, member: Member) -> None:
-    """What is on the ground: walls filled, all else as outlines, so that visits are seen."""
-    ground = map_of(member)
-    for patch in ground.patches if ground is not None else ():
-        line, width = OUTLINES[patch.kind]
-        fill = WALL_COLOUR if patch.kind == "wall" else "none"
-        axes.add_patch(Rectangle(patch.corner, *patch.size, facecolor=fill, edgecolor=line, linewidth=width))
+    draw_walls(axes, member)
+    frame(axes, extent, member)
 
 
 def _visit_rows(maps: Mapping[str, VisitMap], members: Sequence[str]) -> Iterable[tuple[Any, ...]]:
@@ -331,22 +285,3 @@ def _visit_rows(maps: Mapping[str, VisitMap], members: Sequence[str]) -> Iterabl
         for i, member in enumerate(members):
             for row, column in np.argwhere(visits.shares[i] > 0):
                 yield method, member, xs[column], ys[row], visits.shares[i, row, column]
-
-
-def _save(figure: Figure, path: Path) -> None:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})
-    write_atomically(path, buffer.getvalue())
-
-
-def _write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in row] for row in rows)
-    write_atomically(path, buffer.getvalue())
-
-
-def _cycle(colours: Sequence[str]) -> Iterable[str]:
-    while True:
-        yield from colours

@@ -32,11 +32,16 @@ class RunFolder:
         self.summary = self.path / "summary.json"
         self.checkpoints = self.path / "checkpoints"
         self.policies = self.path / "policy"
+        self.discriminators = self.path / "discriminator"
         self.figures = self.path / "figures"
         self.tensorboard = self.path / "tensorboard"
 
-    def policy(self, seed: int) -> Path:
-        return self.policies / f"seed-{seed}.safetensors"
+    def policy(self, seed: int, skill: int | None = None) -> Path:
+        of_skill = "" if skill is None else f"-skill-{skill}"
+        return self.policies / f"seed-{seed}{of_skill}.safetensors"
+
+    def discriminator(self, seed: int) -> Path:
+        return self.discriminators / f"seed-{seed}.safetensors"
 
     def read_config(self) -> dict[str, Any]:
         if not self.config.is_file():
@@ -49,11 +54,15 @@ class RunFolder:
         return _read_json(self.summary)
 
     def load_policies(self) -> dict[int, Policy]:
-        """The final policy of every seed whose file is there."""
-        seeds = self.read_summary()["seeds"]
-        found = {seed: load_policy(self.policy(seed)) for seed in seeds if self.policy(seed).is_file()}
+        """The final policy of every seed whose file is there; of skills, those of all seeds, numbered from 0 on."""
+        summary = self.read_summary()
+        seeds: list[int] = summary["seeds"]
+        paths = {seed: self.policy(seed) for seed in seeds}
+        if "skills" in summary:
+            paths = dict(enumerate(self.policy(seed, skill) for seed in seeds for skill in range(summary["skills"])))
+        found = {number: load_policy(path) for number, path in paths.items() if path.is_file()}
         if not found:
-            raise InputError(f"run: {self.path} has no policy file, such as {self.policy(seeds[0])}")
+            raise InputError(f"run: {self.path} has no policy file, such as {next(iter(paths.values()))}")
         return found
 
     def claim(self, description: dict[str, Any], *, resume: bool) -> None:

@@ -92,9 +92,10 @@ def _unmeasured(
     features = particle_size(environment_class, config) if config.normalise else 0
     memory = config.memory, config.recurrent_units
     settings = PolicySettings(config.hidden, config.initial_log_std, *memory, features)
-    return _build(keys, policy_shape(environment_class), settings)
+    return build_policies(keys, policy_shape(environment_class), settings)
 
 
 @partial(jax.jit, static_argnums=(1, 2))
-def _build(keys: Key[Array, " rows"], shape: PolicyShape, settings: PolicySettings) -> Policy:
+def build_policies(keys: Key[Array, " rows"], shape: PolicyShape, settings: PolicySettings) -> Policy:
+    """An untrained policy for each key, nothing measured."""
     return map_leading_axis(lambda key: fresh_policy(shape, settings, key=key))(keys)

@@ -15,7 +15,7 @@ from alphamepol.learning.trust_region import TrustRegion
 from alphamepol.mapping import map_leading_axis
 from alphamepol.policies import Policy, stack_policies
 from alphamepol.runs.checks import check_finetuned
-from alphamepol.runs.config import FinetuneConfig
+from alphamepol.runs.config import FinetuneConfig, MetatrainConfig
 from alphamepol.runs.fresh import fresh_policies
 from alphamepol.runs.loop import LoopState
 from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch, wait
@@ -94,7 +94,7 @@ def trpo_settings(config: FinetuneConfig) -> TrpoSettings:
     )
 
 
-def trust_region(config: FinetuneConfig) -> TrustRegion:
+def trust_region(config: FinetuneConfig | MetatrainConfig) -> TrustRegion:
     """The part of the configuration that says how far a step goes."""
     whole = config.conjugate_gradient_iterations, config.line_search_tries
     return TrustRegion(traced(config.max_kl), traced(config.damping), *whole)

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any, Literal
 
 from alphamepol.errors import InputError
-from alphamepol.runs.config import FinetuneConfig, PretrainConfig
+from alphamepol.runs.config import FinetuneConfig, MetatrainConfig, PretrainConfig
 
 Preset = Literal["paper", "authors", "quick", "own"]
 
@@ -88,6 +88,18 @@ _OWN_FINETUNING: dict[str, Any] = {
     "initial_log_std": -0.5,
     "normalise": True,
 }
+_METATRAINING: dict[str, dict[str, Any]] = {"minigrid": {"horizon": 150, "hidden": (64,), "replay": 200_000}}
+_QUICK_METATRAINING: dict[str, Any] = {
+    "iterations": 50,
+    "tasks": 10,
+    "trajectories": 10,
+    "epochs": 60,
+    "skills": 10,
+    "batch": 64,
+    "hidden": (64, 64),
+    "replay": 60_000,
+    "seeds": 1,
+}
 
 
 def preset(name: Preset, class_name: str = "gridworld-slope") -> PretrainConfig:
@@ -119,6 +131,17 @@ def finetuning_preset(class_name: str = "gridworld-slope") -> FinetuneConfig:
     """The settings of fine-tuning for a class: the paper's, or those for a class of one's own."""
     fields = _FINETUNING.get(class_name, {}) if class_name in _PAPER else _OWN_FINETUNING
     return dataclasses.replace(FinetuneConfig(), **fields)
+
+
+def metatraining_preset(name: Preset = "paper", class_name: str = "gridworld-slope") -> MetatrainConfig:
+    """The settings of meta-training for a class: the paper's for its gridworlds, the nearest to them for others.
+
+    `quick` is a small network and few samples: a minute or two a seed on two cores.
+    """
+    fields = _METATRAINING.get(class_name, {})
+    if name == "quick":
+        fields = fields | _QUICK_METATRAINING
+    return dataclasses.replace(MetatrainConfig(), **fields)
 
 
 CLASSES_WITH_SETTINGS = tuple(_PAPER)

@@ -7,7 +7,7 @@ from pathlib import Path
 from alphamepol.errors import InputError
 from alphamepol.policies import Policy
 from alphamepol.policy_files import load_policy
-from alphamepol.runs.config import PretrainConfig, config_from_dict
+from alphamepol.runs.config import MetatrainConfig, PretrainConfig, config_from_dict
 from alphamepol.runs.folder import RunFolder
 
 RANDOM = "random"
@@ -24,9 +24,9 @@ class Source:
     policies: Mapping[int, Policy]
     """By seed; none for `random`: then every use has a fresh policy."""
     class_name: str | None = None
-    """The class a run was pre-trained on."""
+    """The class a run was trained on."""
     config: PretrainConfig | None = None
-    """The settings of that run."""
+    """The settings of a pre-training run."""
 
     @property
     def memory(self) -> str:
@@ -71,11 +71,13 @@ def _read_run(path: Path) -> Source:
         raise InputError(
             f"run: {path} is of fine-tuning, with a policy for each task; name one of the files in {folder.policies}"
         )
+    kind = MetatrainConfig if described.get("command") == "metatrain" else PretrainConfig
     try:
-        config, class_name = config_from_dict(PretrainConfig, described["config"]), str(described["class"])
+        config, class_name = config_from_dict(kind, described["config"]), str(described["class"])
     except (KeyError, TypeError) as error:
-        raise InputError(f"run: {folder.config} is not of a pre-training run ({error})") from error
-    return Source(str(path), config.label, folder.load_policies(), class_name, config)
+        raise InputError(f"run: {folder.config} is not of a run ({error})") from error
+    pretrained = config if isinstance(config, PretrainConfig) else None
+    return Source(str(path), config.label, folder.load_policies(), class_name, pretrained)
 
 
 def short_names(sources: Sequence[Source]) -> list[str]:

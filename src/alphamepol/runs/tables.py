@@ -125,6 +125,32 @@ def finetune_table(summaries: Mapping[str, dict[str, Any]], title: str) -> Table
     return table
 
 
+def show_meta_iteration(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
+    """A meta-iteration's metrics, one line per seed, as details and as a sentence."""
+    before, after, kl = (np.mean([line[name] for line in lines]) for name in ("return_before", "return_after", "kl"))
+    sentence = f"return {before:.3f} before the inner step, {after:.3f} after"
+    return f" {sentence}   KL {kl:.2g}", sentence
+
+
+def show_diayn_epoch(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
+    """An epoch's metrics, one line per seed, as details and as a sentence."""
+    names = "discriminability", "reward", "action_entropy", "temperature"
+    discriminability, reward, entropy, temperature = (np.mean([line[name] for line in lines]) for name in names)
+    sentence = f"ln q(z|s) {discriminability:.3f}"
+    return f" {sentence}   reward {reward:.3f}   entropy {entropy:.2f}   temperature {temperature:.2g}", sentence
+
+
+def metatrain_table(final: Mapping[str, dict[str, Any]], title: str) -> Table:
+    """The final numbers of meta-training, with intervals over seeds."""
+    table = Table(title=Text(title), title_justify="left")
+    for column in ("", "mean", "95 % interval"):
+        table.add_column(column, justify="left" if not column else "right")
+    for name, number in final.items():
+        interval = "{:.3f} … {:.3f}".format(*number["interval"]) if number["interval"] else ""
+        table.add_row(name.replace("_", " "), f"{number['mean']:.3f}", interval)
+    return table
+
+
 def _table(environment_class: AnyClass, lines: list[dict[str, Any]]) -> Table:
     table = Table(box=None)
     table.add_column("member")

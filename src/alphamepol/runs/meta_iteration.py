@@ -1,0 +1,144 @@
+"""One meta-iteration of MAML, all seeds in one program: try the tasks, adapt to each, try again, improve."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
+
+from alphamepol.environments.environment_class import EnvironmentClass, draw_members
+from alphamepol.learning import maml
+from alphamepol.learning.maml import Experience, MamlSettings
+from alphamepol.learning.trust_region import Stepped
+from alphamepol.mapping import map_leading_axis
+from alphamepol.policies import Policy, PolicySettings
+from alphamepol.runs.checks import policy_shape
+from alphamepol.runs.config import MetatrainConfig
+from alphamepol.runs.fresh import build_policies
+from alphamepol.runs.iteration import traced, trust_region
+from alphamepol.runs.loop import LoopState
+from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch, wait
+from alphamepol.seeds import seed_keys, split_purposes
+
+
+class MetaReport(eqx.Module):
+    """What a meta-iteration saw and did, seed by seed."""
+
+    return_before: Float[Array, "*seeds"]
+    """Of the meta-policy, mean over the tasks."""
+    return_after: Float[Array, "*seeds"]
+    """Of the policies adapted to each task by one inner step."""
+    stepped: Stepped
+    finite: Bool[Array, "*seeds"]
+    """Whether everything is still a number."""
+
+
+def start_maml(environment_class: EnvironmentClass, config: MetatrainConfig) -> LoopState:
+    """An untrained policy for each seed."""
+    purposes = split_purposes(seed_keys(config.seed_list))
+    settings = PolicySettings(config.hidden, config.initial_log_std)
+    return LoopState(build_policies(purposes.policy, policy_shape(environment_class), settings), purposes.epochs)
+
+
+def run_meta_iteration(
+    state: LoopState,
+    iteration: int,
+    environment_class: EnvironmentClass,
+    drawing: Any,
+    config: MetatrainConfig,
+    stopwatch: Stopwatch,
+) -> tuple[LoopState, MetaReport]:
+    """What `iteration` does to the policies, and a report; `drawing` draws tasks, stacked over seeds."""
+    policies: Policy = state.learners
+    settings = maml_settings(config)
+    size = config.trajectories, config.horizon
+    with stopwatch.phase(SAMPLING):
+        draw_keys, before_keys, after_keys = _keys_of(state.keys, jnp.array(iteration))
+        drawn = _draw(draw_keys, environment_class.probabilities, config.tasks)
+        before = wait(_try_tasks(policies, False, environment_class, drawing, drawn, settings, size, before_keys))
+    with stopwatch.phase(LEARNING):
+        adapted = wait(_adapt(policies, before, settings))
+    with stopwatch.phase(SAMPLING):
+        after = wait(_try_tasks(adapted, True, environment_class, drawing, drawn, settings, size, after_keys))
+    with stopwatch.phase(LEARNING):
+        policies, report = wait(_improve(policies, before, after, settings))
+    return LoopState(policies, state.keys), report
+
+
+def maml_settings(config: MetatrainConfig) -> MamlSettings:
+    """The part of the configuration that MAML uses."""
+    numbers = traced(config.inner_rate), traced(config.discount)
+    return MamlSettings(*numbers, trust_region(config), config.first_order)
+
+
+class Drawn(eqx.Module):
+    """The tasks of an iteration."""
+
+    members: Int[Array, "*seeds tasks"]
+    keys: Key[Array, "*seeds tasks"]
+    """What each task is drawn with."""
+
+
+@eqx.filter_jit
+def _draw(keys: Key[Array, " seeds"], probabilities: tuple[float, ...], tasks: int) -> Drawn:
+    def one_seed(key: PRNGKeyArray) -> Drawn:
+        member_key, task_key = jax.random.split(key)
+        return Drawn(draw_members(probabilities, tasks, key=member_key), jax.random.split(task_key, tasks))
+
+    return jax.vmap(one_seed)(keys)
+
+
+@eqx.filter_jit
+def _try_tasks(
+    policies: Policy,
+    adapted: bool,
+    environment_class: EnvironmentClass,
+    drawing: Any,
+    drawn: Drawn,
+    settings: MamlSettings,
+    size: tuple[int, int],
+    keys: Key[Array, " seeds"],
+) -> Experience:
+    """Experience of every task, with the seed's policy or, if policies are adapted, the task's."""
+    trajectories, horizon = size
+
+    def one_seed(policy: Policy, drawing: Any, drawn: Drawn, key: PRNGKeyArray) -> Experience:
+        def one_task(policy: Policy, number: Int[Array, ""], task_key: PRNGKeyArray, key: PRNGKeyArray) -> Experience:
+            member = environment_class[number]
+            task = drawing(member, key=task_key)
+            amount = {"trajectories": trajectories, "horizon": horizon}
+            return maml.experience(policy, member, task, settings.discount, **amount, key=key)
+
+        keys = jax.random.split(key, len(drawn.members))
+        return jax.vmap(one_task, in_axes=(0 if adapted else None, 0, 0, 0))(policy, drawn.members, drawn.keys, keys)
+
+    return map_leading_axis(one_seed)(policies, drawing, drawn, keys)
+
+
+@eqx.filter_jit
+def _adapt(policies: Policy, before: Experience, settings: MamlSettings) -> Policy:
+    def one_seed(policy: Policy, before: Experience) -> Policy:
+        return map_leading_axis(lambda samples: maml.adapt(policy, samples, settings))(before)
+
+    return map_leading_axis(one_seed)(policies, before)
+
+
+@eqx.filter_jit
+def _improve(
+    policies: Policy, before: Experience, after: Experience, settings: MamlSettings
+) -> tuple[Policy, MetaReport]:
+    def one_seed(policy: Policy, before: Experience, after: Experience):
+        improved, stepped = maml.meta_step(policy, before, after, settings)
+        judged = jax.tree.leaves((improved, before, after))
+        finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in judged]))
+        returns = jnp.mean(before.mean_return), jnp.mean(after.mean_return)
+        return improved, MetaReport(*returns, stepped, finite)
+
+    return map_leading_axis(one_seed)(policies, before, after)
+
+
+@jax.jit
+def _keys_of(keys: Key[Array, " seeds"], iteration: Int[Array, ""]) -> tuple[Key[Array, " seeds"], ...]:
+    parts = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, iteration), 3))(keys)
+    return parts[:, 0], parts[:, 1], parts[:, 2]
