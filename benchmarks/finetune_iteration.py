@@ -40,6 +40,7 @@ def main() -> None:
         for environments in (1, config.trajectories):
             contestants[f"sb3_contrib, {environments} environments"] = theirs(config, environments)
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    phases: dict[str, float] = {}
     for turn in range(arguments.rounds + 1):
         lap = stopwatch.lap()
         for name, iterate in contestants.items():
@@ -78,7 +79,6 @@ def main() -> None:
 def ours(config: FinetuneConfig, tasks: int, stopwatch: Stopwatch) -> Callable[[], None]:
     """Iterations from a fresh policy."""
     environment_class = make("gridworld-slope")
-    member = environment_class["GWS"]
     stacked = stack_tasks([Goal(GOAL)] * tasks)
     state = start_finetuning([], environment_class, "GWS", tasks, config)
     # A policy that has met no reward yet is spared the step; here every iteration is to have one.
@@ -87,7 +87,7 @@ def ours(config: FinetuneConfig, tasks: int, stopwatch: Stopwatch) -> Callable[[
 
     def iterate() -> None:
         nonlocal state, number
-        state, _ = run_iteration(state, number, member, stacked, config, stopwatch)
+        state, _ = run_iteration(state, number, environment_class, "GWS", stacked, config, stopwatch)
         number += 1
 
     return iterate

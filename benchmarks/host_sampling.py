@@ -88,7 +88,8 @@ def ant(rounds: int) -> None:
     def bare() -> float:
         state, begin = starts, time.perf_counter()
         for control in controls:
-            state = pool.rollout(models, data, state, control[:, None], nstep=STEPS_PER_ACTION)[0][:, -1]
+            states: Any = pool.rollout(models, data, state, control[:, None], nstep=STEPS_PER_ACTION)[0]
+            state = states[:, -1]
         return rows * horizon / (time.perf_counter() - begin)
 
     def fleet() -> float:

@@ -17,6 +17,7 @@ from alphamepol import make, preset
 from alphamepol.estimation.risk import tail_count
 from alphamepol.runs.epoch import run_epoch, start_state
 from alphamepol.runs.folder import device_name
+from alphamepol.runs.particles import find_encoder
 from alphamepol.runs.stopwatch import COMPILATION, LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
 
 
@@ -32,14 +33,16 @@ def main() -> None:
     chosen = {"alpha": arguments.alpha, "memory": arguments.memory, "seeds": arguments.seeds}
     config = dataclasses.replace(preset("paper", arguments.class_name), **chosen)
     environment_class = make(arguments.class_name)
+    encoder = find_encoder(environment_class, config)
     rate = matmul_rate(config.hidden[0])
     stopwatch = Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
     state = start_state(environment_class, config)
-    epochs = []
+    epochs, iterations = [], 0
     for epoch in range(arguments.epochs + 1):
         lap = stopwatch.lap()
         start = time.perf_counter()
         state, report, _ = run_epoch(state, epoch, environment_class, config, encoder, stopwatch)
+        iterations = int(report.iterations.max())
         if epoch > 0:
             epochs.append(lap() | {"epoch": time.perf_counter() - start})
 
@@ -48,7 +51,6 @@ def main() -> None:
     weights = [leaf for leaf in jax.tree.leaves(state.learners.policy) if leaf.ndim == 3]
     flops_per_row = 2 * sum(leaf[0].size for leaf in weights)
     rows = config.trajectories * config.horizon * config.seeds
-    iterations = int(report.iterations.max())
     tail = tail_count(config.alpha, config.minibatches) / config.minibatches
     flops = rows * flops_per_row * (iterations + 1 + iterations * 3 * tail)
     medians = {name: statistics.median(epoch[name] for epoch in epochs) for name in (*stopwatch.phases, "epoch")}

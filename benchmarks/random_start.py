@@ -74,7 +74,7 @@ def final_returns(member: str, state: LoopState) -> np.ndarray:
     tasks, stopwatch = stack_tasks(goals), Stopwatch(SAMPLING, LEARNING)
     returns = None
     for iteration in range(CONFIG.iterations):
-        state, report = run_iteration(state, iteration, CLASS[member], tasks, CONFIG, stopwatch)
+        state, report = run_iteration(state, iteration, CLASS, member, tasks, CONFIG, stopwatch)
         returns = report.mean_return
     return np.asarray(returns, float)
 

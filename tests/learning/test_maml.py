@@ -150,7 +150,7 @@ class Formulas:
 
 
 class Composed:
-    """What (M3) improves and what it keeps small, as functions of the parameters before the inner steps."""
+    """What (A3) improves and what it keeps small, as functions of the parameters before the inner steps."""
 
     def __init__(self, policy: Policy, before: Experience, after: Experience):
         self.formulas = Formulas(policy)

@@ -12,7 +12,7 @@ def linear_baseline(
     returns: Float[Array, "trajectories time"],
     valid: Bool[Array, "trajectories time"],
 ) -> Float[Array, "trajectories time"]:
-    """(M1): the least-squares fit by what is perceived, its squares, the time to the third power, and a constant."""
+    """(A1): the least-squares fit by what is perceived, its squares, the time to the third power, and a constant."""
     perceived = perceived.astype(returns.dtype)
     # Around its mean, which changes nothing but rounding.
     perceived -= jnp.nan_to_num(jnp.mean(perceived, axis=(0, 1), where=valid[..., None]))

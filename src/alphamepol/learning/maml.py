@@ -52,7 +52,7 @@ def experience(
     horizon: int,
     key: PRNGKeyArray,
 ) -> Experience:
-    """Do a task some times; the advantage of a step is its return less what the linear baseline expects (M1)."""
+    """Do a task some times; the advantage of a step is its return less what the linear baseline expects (A1)."""
     where = task.set_up(member)
     assert isinstance(where, CMP)
     one = jax.vmap(lambda key: rollout(policy, where, horizon, task, key=key))
@@ -75,7 +75,7 @@ def experience(
 
 
 def adapt(policy: Policy, samples: Experience, settings: MamlSettings) -> Policy:
-    """(M2): the inner step, one of policy gradient."""
+    """(A2): the inner step, one of policy gradient."""
 
     def objective(policy: Policy) -> Float[Array, ""]:
         return _mean(log_probs(behaviour(policy, samples), samples) * samples.advantages, samples.valid)
@@ -87,7 +87,7 @@ def adapt(policy: Policy, samples: Experience, settings: MamlSettings) -> Policy
 
 
 def meta_step(policy: Policy, before: Experience, after: Experience, settings: MamlSettings) -> tuple[Policy, Stepped]:
-    """(M3): the outer step.
+    """(A3): the outer step.
 
     **Arguments**
 
