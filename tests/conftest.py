@@ -14,7 +14,7 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     # The processes that share the tests, which inherit this, share what they compile.
     folder = tempfile.TemporaryDirectory(prefix="alphamepol-compiled-", ignore_cleanup_errors=True)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
 with install_import_hook("alphamepol", "beartype.beartype"):
     import alphamepol.environments.gymnasium
@@ -25,6 +25,15 @@ with install_import_hook("alphamepol", "beartype.beartype"):
     import alphamepol.runs.listing
     import alphamepol.runs.metatrain  # noqa: F401
     from alphamepol.runs.config import PretrainConfig
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_compiled_programs():
+    """Every compiled program maps memory, and a process may have 65 530 mappings: with all tests' programs it dies."""
+    import jax  # not before the settings above are made
+
+    yield
+    jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

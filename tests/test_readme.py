@@ -15,7 +15,7 @@ def examples_of(page: str) -> list[str]:
 
 
 README = examples_of("README.md")
-PAGES = {"environments": 2, "finetuning": 4, "memory": 2, "minigrid": 1}
+PAGES = {"environments": 2, "finetuning": 4, "memory": 2, "metatraining": 1, "minigrid": 1}
 """How many examples each page has."""
 
 

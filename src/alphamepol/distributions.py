@@ -65,7 +65,8 @@ class SquashedNormal(eqx.Module):
 
     def stretch(self, within: Float[Array, " action"]) -> Float[Array, " action"]:
         """From −1 … 1 to the range of actions."""
-        return jnp.array(self.actions.middles) + jnp.array(self.actions.half_ranges) * within
+        stretched = jnp.array(self.actions.middles) + jnp.array(self.actions.half_ranges) * within
+        return jnp.clip(stretched, jnp.array(self.actions.low), jnp.array(self.actions.high))  # rounding may leave it
 
     def log_prob(self, action: Float[Array, " action"]) -> Float[Array, ""]:
         half_ranges = jnp.array(self.actions.half_ranges)

@@ -1,9 +1,11 @@
 """How a function of one thing is mapped over many: seeds, mini-batches, rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
 
 
 def rows_per_product(pixels: int = 0) -> int:
@@ -37,3 +39,15 @@ def map_leading_axis(function: Callable[..., Any]) -> Callable[..., Any]:
     if jax.default_backend() == "cpu":
         return lambda *arguments: jax.lax.map(lambda one: function(*one), arguments)
     return jax.vmap(function)
+
+
+@jax.jit
+def take(tree: Any, number: int | Int[Array, ""]) -> Any:
+    """One of what is stacked along the leading axis, as one program for all leaves and numbers."""
+    return jax.tree.map(lambda leaf: leaf[number], tree)
+
+
+@jax.jit
+def stack(trees: Sequence[Any]) -> Any:
+    """Trees of one structure as one, whose arrays have a leading axis."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)

@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 from alphamepol.distributions import Categorical, Distribution, Normal, SquashedNormal
 from alphamepol.errors import InputError
 from alphamepol.images import Shape, Trunk, image_shape
+from alphamepol.mapping import stack
 from alphamepol.memory import ActionRange, Memory, Recollection
 from alphamepol.networks import feed_forward, run_network, xavier_layers
 from alphamepol.scaling import Scaling
@@ -343,7 +344,7 @@ def stack_policies(policies: Sequence[Policy]) -> Policy:
     for policy in policies:
         if policy.architecture != first:
             raise InputError(f"policies: they differ in architecture: {first} and {policy.architecture}")
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies)
+    return stack(list(policies))
 
 
 def regress_mean(
@@ -384,4 +385,4 @@ def regress_mean(
 def _input_size(observation_size: int, memory: Memory | None, trunk: Trunk | None) -> int:
     """Of the first layer: what is perceived, an image by its trunk, and hidden values."""
     added = 0 if memory is None else memory.inputs - observation_size + memory.units
-    return (observation_size if trunk is None else trunk.size) + added
+    return observation_size + (0 if trunk is None else trunk.size - trunk.pixels) + added

@@ -35,6 +35,7 @@ class Purposes(eqx.Module):
     evaluation: Key[Array, " seeds"]
 
 
+@jax.jit
 def split_purposes(keys: Key[Array, " seeds"]) -> Purposes:
     """Keys for building the policy, for the epochs and for evaluation."""
     parts = jax.vmap(lambda key: jax.random.split(key, 3))(keys)

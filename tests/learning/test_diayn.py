@@ -15,6 +15,7 @@ from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.learning.diayn import (
     DiaynReport,
     SkillReward,
+    SkillTasks,
     diayn_loss,
     fresh_networks,
     of_skill,
@@ -101,6 +102,18 @@ def test_the_reward_of_a_skill_is_how_well_it_is_told_and_never_ends() -> None:
             assert float(reward) == pytest.approx(expected[skill], rel=1e-4, abs=1e-5)
             assert not task.ended(member, jnp.array(place))
             assert task.describe() == {"skill": skill}
+
+
+def test_tasks_of_skills_are_drawn_equally_often() -> None:
+    member, discriminator = make("gridworld-slope")["GWS"], random_networks(PLANE, SKILLS, (8,)).discriminator
+    task = SkillTasks(discriminator)(member, key=jax.random.key(0))
+    assert isinstance(task, SkillReward)
+    jax.tree.map(np.testing.assert_array_equal, task.discriminator, discriminator)
+    drawn = jax.vmap(lambda key: SkillTasks(discriminator)(member, key=key).skill)(
+        jax.random.split(jax.random.key(1), 9000)
+    )
+    counts = np.bincount(drawn, minlength=SKILLS) / 9000
+    np.testing.assert_allclose(counts, np.full(SKILLS, 1 / 3), atol=6 * np.sqrt(2 / 9 / 9000))
 
 
 def test_the_loss_is_that_of_sac_with_the_reward_of_skills_and_a_cross_entropy() -> None:

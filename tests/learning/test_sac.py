@@ -317,6 +317,8 @@ def test_a_learner_starts_with_nothing_in_its_replay(untrained: SacLearner) -> N
     assert all(len(leaf) == 5000 and not leaf.any() for leaf in jax.tree.leaves(untrained.replay))
     jax.tree.map(np.testing.assert_array_equal, untrained.state.targets, untrained.state.networks.critics)
     assert len(np.unique(untrained.episodes.state, axis=0)) == 10
+    # Episodes of 50 steps, which end one after the other.
+    assert untrained.episodes.age.tolist() == list(range(0, 50, 5))
     first, second = (jax.tree.map(lambda leaf, i=i: leaf[i], untrained.state.targets.layers[0].weight) for i in (0, 1))
     assert not np.any(first == second)
 
@@ -336,7 +338,7 @@ def test_the_replay_keeps_the_last_transitions(world: World, untrained: SacLearn
         kept = jax.tree.map(lambda leaf, place=done % 16: leaf[place : place + 4], learner.replay)
         jax.tree.map(np.testing.assert_array_equal, kept, seen)
     assert len(np.unique(np.concatenate(all_seen), axis=0)) == 40
-    np.testing.assert_array_equal(learner.episodes.age, 10)
+    np.testing.assert_array_equal(learner.episodes.age, untrained.episodes.age[:4] + 10)
 
 
 def probe(networks: Networks, targets: Network, batch: Transitions, key) -> tuple[jax.Array, SacReport]:

@@ -215,13 +215,6 @@ def test_a_squashed_policy_is_not_exported_to_stable_baselines(diayn, tmp_path) 
     assert all(map(np.array_equal, jax.tree.leaves(alone), jax.tree.leaves(whole)))
 
 
-def test_seeds_do_not_depend_on_each_other(maml, tmp_path) -> None:
-    alone = metatrain(
-        "gridworld-slope", dataclasses.replace(TINY, seeds=1, seed=4), folder=tmp_path / "run", quiet=True
-    )
-    assert alone.summary["return_after"] == maml.summary["return_after"][1:]
-
-
 class Line(CMP):
     """A point on a line, with a wind: what anyone may write."""
 
@@ -262,12 +255,6 @@ def go_east(member, *, key):
     return RewardFunction(lambda state, action, reached: reached[0])
 
 
-def test_a_class_of_ones_own_takes_tasks_of_ones_own(tmp_path) -> None:
-    run = metatrain(LINES, dataclasses.replace(TINY, seeds=1), draw_task=go_east, folder=tmp_path / "a", quiet=True)
-    assert json.loads((run.folder / "config.json").read_text())["tasks"] == "go_east"
-    assert np.isfinite(run.summary["return_after"]).all()
-
-
 def test_what_cannot_be_is_refused_in_a_sentence_and_nothing_is_written(diayn, maml, tmp_path) -> None:
     folder = tmp_path / "run"
 
@@ -277,9 +264,14 @@ def test_what_cannot_be_is_refused_in_a_sentence_and_nothing_is_written(diayn, m
         assert not folder.exists()
 
     refused("no goals can be drawn in it", LINES)
+    long = dataclasses.replace(TINY, horizon=1001)
+    refused("the reward in AdvG falls to nothing after max_steps = 1000 steps", "minigrid", long)
     refused("DIAYN needs bounded actions, those of lines are not", LINES, DIAYN)
     refused("only maml-diayn takes skills; its method is maml-r", diayn=diayn.folder)
     refused("only maml-r takes tasks; the method is diayn", config=DIAYN, draw_task=go_east)
+    refused("draw_task: it returned list; it must return a Task", LINES, draw_task=lambda member, *, key: [0.0])
+    vector = RewardFunction(lambda state, action, reached: reached)
+    refused(r"its reward has the shape \(1,\)", LINES, draw_task=lambda member, *, key: vector)
     skills = dataclasses.replace(TINY, method="maml-diayn")
     refused("is a run of MAML\\+R; name a run of DIAYN", config=skills, diayn=maml.folder)
     refused("with other members than multigrid", "multigrid", skills, diayn=diayn.folder)

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from alphamepol.distributions import Categorical, Distribution, SquashedNormal
 from alphamepol.networks import Network
@@ -76,7 +76,11 @@ Loss = Callable[[Networks, Network, Transitions, PRNGKeyArray], tuple[Float[Arra
 
 
 def start(networks: Networks, world: World, *, environments: int, replay: int, key: PRNGKeyArray) -> SacLearner:
-    """A learner with an empty replay. Its environments do not all end their episodes at once."""
+    """A learner with an empty replay of so many transitions, a multiple of the environments.
+
+    Its environments do not all end their episodes at once.
+    """
+    assert replay % environments == 0
     episodes = jax.vmap(lambda key: begin(world, key=key))(jax.random.split(key, environments))
     ages = jnp.arange(environments, dtype=jnp.int32) * world.horizon // environments
     episodes = eqx.tree_at(lambda episodes: episodes.age, episodes, ages)
@@ -99,9 +103,11 @@ def train(
 ) -> tuple[SacLearner, Transitions, SacReport]:
     """`steps` actions and as many updates, in turns: an action in every environment, then an update for each.
 
-    `done` is the number of steps before. Returns the transitions of these steps, and the mean report, too.
+    `steps` is a multiple of the environments, `done` the number of steps before. Returns the transitions of these
+    steps, and the mean report, too.
     """
     together = len(learner.episodes.age)
+    assert steps % together == 0
 
     def turn(learner: SacLearner, now):
         number, key = now
@@ -207,11 +213,11 @@ def choose(distribution: Distribution, *, key: PRNGKeyArray) -> Choices:
 
 
 def evaluate(
-    critics: Network, inputs: Float[Array, "rows inputs"], actions: Float[Array, "rows choices numbers"]
+    critics: Network, inputs: Shaped[Array, "rows inputs"], actions: Float[Array, "rows choices numbers"]
 ) -> Float[Array, "critics rows choices"]:
     """What each critic thinks of each choice."""
 
-    def one(critic: Network, inputs: Float[Array, " inputs"], action: Float[Array, " numbers"]) -> Float[Array, ""]:
+    def one(critic: Network, inputs: Shaped[Array, " inputs"], action: Float[Array, " numbers"]) -> Float[Array, ""]:
         return critic(jnp.concatenate([inputs, action]))[0]
 
     of_choices = jax.vmap(one, in_axes=(None, None, 0))

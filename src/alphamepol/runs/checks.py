@@ -6,8 +6,9 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
+from alphamepol.environments.cmp import Member
 from alphamepol.environments.host import AnyClass, HostMember
 from alphamepol.errors import InputError, RunError
 from alphamepol.estimation.knn import Neighbourhood
@@ -45,6 +46,16 @@ def check_horizon(environment_class: AnyClass, horizon: int) -> None:
                 f"horizon: {horizon} was given, but {name} cuts episodes after {member.time_limit:g} steps; give at "
                 "most that, or make it with max_episode_steps=-1"
             )
+
+
+def check_reward_lasts(member: Member, name: str, horizon: int) -> None:
+    """Refuse a horizon at which goals are worth nothing any more."""
+    last = getattr(member, "max_steps", horizon)
+    if horizon > last:
+        raise InputError(
+            f"horizon: {horizon} was given, but the reward in {name} falls to nothing after max_steps = {last} steps; "
+            "give at most that, or make the member with more"
+        )
 
 
 def policy_shape(environment_class: AnyClass) -> PolicyShape:
@@ -89,18 +100,26 @@ def check_units(units: Float[Array, " features"] | None, features: int, class_na
 
 def check_particles(trajectories: Trajectories, names: Sequence[str], seeds: Sequence[int], k: int, when: str) -> None:
     """Stop on particles that are not numbers, and on mini-batches too short for k neighbours."""
-    shape = trajectories.members.shape
-    finite = jnp.all(jnp.isfinite(trajectories.particles), axis=-1) | ~trajectories.valid
-    broken = ~np.asarray(jnp.all(finite.reshape(*shape, -1), axis=-1))
+    whole, counts = jax.device_get(_finite_and_counted(trajectories))
+    broken, short = ~whole, counts <= k
     if broken.any():
         where = _where(broken, trajectories, names, seeds, when)
         raise RunError(f"{where}: the environment returned a state that is not finite")
-    short = np.asarray(jnp.sum(trajectories.valid.reshape(*shape, -1), axis=-1) <= k)
     if short.any():
         raise RunError(
             f"{_where(short, trajectories, names, seeds, when)}: its trajectories ended so early that there are not "
             f"more than k = {k} particles; use fewer --neighbours or a larger --batch"
         )
+
+
+@jax.jit
+def _finite_and_counted(
+    trajectories: Trajectories,
+) -> tuple[Bool[Array, "seeds minibatches"], Int[Array, "seeds minibatches"]]:
+    """Whether the valid particles of each mini-batch are all finite, and how many they are."""
+    shape = trajectories.members.shape
+    finite = jnp.all(jnp.isfinite(trajectories.particles), axis=-1) | ~trajectories.valid
+    return jnp.all(finite.reshape(*shape, -1), axis=-1), jnp.sum(trajectories.valid.reshape(*shape, -1), axis=-1)
 
 
 def check_aliasing(

@@ -17,7 +17,7 @@ from alphamepol.environments.maps import map_of
 from alphamepol.environments.registry import resolve_class
 from alphamepol.errors import InputError
 from alphamepol.estimation.entropy import particle_entropy
-from alphamepol.estimation.knn import nearest_neighbours
+from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
 from alphamepol.estimation.risk import weighted_cvar
 from alphamepol.images import RandomEncoder
 from alphamepol.policies import Policy, stack_policies
@@ -199,7 +199,7 @@ def _evaluate_member(
     neighbourhood = neighbours_of_minibatches(measured, config.neighbours)
     check_aliasing(neighbourhood, trajectories, names, seeds, when, cure="evaluate with a little --feature-noise")
     return (
-        np.asarray(jax.vmap(jax.vmap(particle_entropy))(neighbourhood)),
+        np.asarray(_entropies(neighbourhood)),
         _trajectory_entropies(measured, config.neighbours),
         _places(trajectories),
         np.asarray(trajectories.valid),
@@ -237,4 +237,9 @@ def _trajectory_entropies(trajectories: Trajectories, k: int) -> Float[np.ndarra
         return np.full((seeds, minibatches * batch), np.nan)
     particles = trajectories.particles.reshape(seeds, minibatches * batch, time, features)
     neighbourhood = nearest_neighbours(particles, max(1, min(k, shortest // 4)), valid)
-    return np.asarray(jax.vmap(jax.vmap(particle_entropy))(neighbourhood))
+    return np.asarray(_entropies(neighbourhood))
+
+
+@jax.jit
+def _entropies(neighbourhood: Neighbourhood) -> Float[Array, "seeds sets"]:
+    return jax.vmap(jax.vmap(particle_entropy))(neighbourhood)

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jax
 import rich.progress
 from rich.console import Console
 
@@ -14,6 +13,7 @@ from alphamepol.environments.host import AnyClass
 from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
 from alphamepol.files import to_json, write_atomically
+from alphamepol.mapping import take
 from alphamepol.runs import figures
 from alphamepol.runs.checks import check_horizon, check_policy_fits
 from alphamepol.runs.config import PretrainConfig
@@ -88,9 +88,7 @@ def evaluate_runs(
 def _untrained(source: Source, environment_class: AnyClass, config: PretrainConfig) -> Source:
     """What `random` stands for here: the policies that training with these settings begins with, not regressed."""
     start = start_state(environment_class, dataclasses.replace(config, initial_mean="none"))
-    policies = {
-        seed: jax.tree.map(lambda leaf, i=i: leaf[i], start.learners.policy) for i, seed in enumerate(config.seed_list)
-    }
+    policies = {seed: take(start.learners.policy, i) for i, seed in enumerate(config.seed_list)}
     return dataclasses.replace(source, policies=policies)
 
 

@@ -17,10 +17,11 @@ from alphamepol.environments.registry import resolve_class
 from alphamepol.errors import InputError
 from alphamepol.files import pack, to_json, write_atomically
 from alphamepol.learning.trpo import TrpoReport
+from alphamepol.mapping import take
 from alphamepol.policies import Policy
 from alphamepol.policy_files import load_policy, save_policy
 from alphamepol.runs import figures
-from alphamepol.runs.checks import check_horizon, check_policy_fits
+from alphamepol.runs.checks import check_horizon, check_policy_fits, check_reward_lasts
 from alphamepol.runs.config import FinetuneConfig, config_to_dict
 from alphamepol.runs.folder import RunFolder, describe, device_name
 from alphamepol.runs.interrupts import Interrupts
@@ -122,11 +123,7 @@ def plan_finetuning(
     if config.normalise and all(source.policies for source in sources):
         config = dataclasses.replace(config, normalise=False)  # the usual setting of a class, for random alone
     check_horizon(environment_class, config.horizon)
-    if config.horizon > getattr(where, "max_steps", config.horizon):
-        raise InputError(
-            f"horizon: {config.horizon} was given, but the reward in {name} falls to nothing after max_steps = "
-            f"{where.max_steps} steps; give at most that, or make the member with more"  # pyright: ignore
-        )
+    check_reward_lasts(where, name, config.horizon)
     tasks = _tasks_of(where, config) if tasks is None else tasks
     check_tasks(tasks, where)
     return Plan(environment_class, name, tasks, dataclasses.replace(config, tasks=len(tasks)))
@@ -188,7 +185,7 @@ def _run(source: Source, plan: Plan, folder: RunFolder, progress: RunProgress, r
     progress.say("saving policies and drawing figures")
     for row in range(len(plan.tasks) * config.seeds):
         task, seed = divmod(row, config.seeds)
-        policy = jax.tree.map(lambda leaf, row=row: leaf[row], state.learners.policy)
+        policy = take(state.learners.policy, row)
         save_policy(policy, folder.policies / _policy_file(task, config.seed + seed))
         received.check()
     summary = _summarise(source, plan, read_metrics(folder.metrics), stopwatch)

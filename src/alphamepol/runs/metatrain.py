@@ -20,10 +20,11 @@ from alphamepol.environments.registry import resolve_class
 from alphamepol.errors import InputError
 from alphamepol.files import to_json, write_atomically
 from alphamepol.learning.diayn import SkillTasks, of_skill
+from alphamepol.mapping import stack, take
 from alphamepol.policies import Policy
 from alphamepol.policy_files import save_policy
 from alphamepol.runs import meta_figures
-from alphamepol.runs.checks import check_meta_learned, policy_shape
+from alphamepol.runs.checks import check_meta_learned, check_reward_lasts, policy_shape
 from alphamepol.runs.config import MetatrainConfig, config_to_dict
 from alphamepol.runs.diayn_epoch import run_diayn_epoch, start_diayn
 from alphamepol.runs.discriminators import Discriminators, load_discriminators, save_discriminator
@@ -36,10 +37,13 @@ from alphamepol.runs.metrics import read_metrics
 from alphamepol.runs.progress import RunProgress
 from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch
 from alphamepol.runs.tables import metatrain_table, show_diayn_epoch, show_meta_iteration
-from alphamepol.tasks import GoalTasks, Task
+from alphamepol.tasks import GoalTasks, Task, check_tasks
 
 LAST = 10
 """Iterations or epochs, the last ones, whose mean is the final number."""
+
+LARGEST = 2000
+"""Numbers of an observation that a linear baseline is still fitted to: its cost grows with their square."""
 
 DrawTask = Callable[..., Task]
 """`draw(member, key=key)`: a task in a member, in JAX."""
@@ -101,7 +105,7 @@ def metatrain(
         if config.method == "maml-diayn":
             found = given or _learn_skills(environment_class, config, run_folder, resume=resume, quiet=quiet)
             turns = [found.networks[number % len(found.networks)] for number in range(config.seeds)]
-            drawing = SkillTasks(jax.tree.map(lambda *leaves: jnp.stack(leaves), *turns))
+            drawing = SkillTasks(stack(turns))
         run = _run_diayn if drawing is None else partial(_run_maml, drawing=drawing)
         unit, total = ("epoch", config.epochs) if drawing is None else ("iteration", config.iterations)
         seeds = f"{config.seeds} seed{'s' if config.seeds > 1 else ''}"
@@ -154,7 +158,7 @@ def _run_maml(
     state = run_loop(loop, folder, stopwatch, progress, received)
     progress.say("saving policies and drawing figures")
     for number, seed in enumerate(config.seed_list):
-        save_policy(jax.tree.map(lambda leaf, i=number: leaf[i], state.learners), folder.policy(seed))
+        save_policy(take(state.learners, number), folder.policy(seed))
     before, after = _curves(folder, config, "return_before", "return_after")
     meta_figures.adaptation(before, after, folder.figures)
     tries = 2 * config.iterations * config.tasks * config.trajectories * config.seeds
@@ -205,7 +209,7 @@ def _run_diayn(
     progress.say("saving policies and drawing figures")
     policies: list[list[Policy]] = []
     for number, seed in enumerate(config.seed_list):
-        networks = jax.tree.map(lambda leaf, i=number: leaf[i], state.learners.state.networks)
+        networks = take(state.learners.state.networks, number)
         save_discriminator(networks.discriminator, folder.discriminator(seed))
         policies.append([of_skill(networks.actor, skill, config.skills) for skill in range(config.skills)])
         for skill, policy in enumerate(policies[-1]):
@@ -245,7 +249,12 @@ class GivenTasks(eqx.Module):
 
 def _goals(environment_class: EnvironmentClass, config: MetatrainConfig, draw_task: DrawTask | None) -> Any:
     """What draws the tasks of maml-r, stacked over seeds."""
-    drawing = GoalTasks(environment_class[0], config.goal_radius) if draw_task is None else GivenTasks(draw_task)
+    first = environment_class[0]
+    drawing = GoalTasks(first, config.goal_radius) if draw_task is None else GivenTasks(draw_task)
+    example: Any = (draw_task or drawing)(first, key=jax.random.key(0))
+    if not isinstance(example, Task):
+        raise InputError(f"draw_task: it returned {type(example).__name__}; it must return a Task")
+    check_tasks([example], first)
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (config.seeds, *leaf.shape)), drawing)
 
 
@@ -259,8 +268,15 @@ def _check_method(
         raise InputError(f"diayn: {diayn} was given, but only maml-diayn takes skills; its method is {config.method}")
     if draw_task is not None and config.method != "maml-r":
         raise InputError(f"draw_task: it was given, but only maml-r takes tasks; the method is {config.method}")
-    actions = policy_shape(environment_class).actions
-    if config.method != "maml-r" and not all(actions.bounded):
+    for name in environment_class.names if config.method == "maml-r" else ():
+        check_reward_lasts(environment_class[name], name, config.horizon)
+    shape = policy_shape(environment_class)
+    if config.method != "diayn" and shape.observation_size > LARGEST:
+        raise InputError(
+            f"class: observations of {environment_class.name} have {shape.observation_size} numbers; the linear "
+            f"baseline of MAML is for at most {LARGEST}"
+        )
+    if config.method != "maml-r" and not all(shape.actions.bounded):
         raise InputError(f"class: DIAYN needs bounded actions, those of {environment_class.name} are not")
 
 

@@ -5,13 +5,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.registry import resolve_class
 from alphamepol.files import to_json, write_atomically
 from alphamepol.images import RandomEncoder
+from alphamepol.mapping import take
 from alphamepol.policies import Policy
 from alphamepol.policy_files import save_policy
 from alphamepol.runs import figures
@@ -117,10 +117,7 @@ def _run(
     )
     state = run_loop(loop, folder, stopwatch, progress, received)
     with stopwatch.phase(EVALUATION):
-        policies = {
-            seed: jax.tree.map(lambda leaf, i=i: leaf[i], state.learners.policy)
-            for i, seed in enumerate(config.seed_list)
-        }
+        policies = {seed: take(state.learners.policy, i) for i, seed in enumerate(config.seed_list)}
         # Saved first: whatever goes wrong in evaluation, what was learned is there.
         for seed, policy in policies.items():
             save_policy(policy, folder.policy(seed))

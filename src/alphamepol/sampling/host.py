@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped, UInt32
 
 from alphamepol.environments.cmp import Member
 from alphamepol.environments.host import Board, HostClass, HostMember, HostState
-from alphamepol.mapping import device_for_little
+from alphamepol.mapping import device_for_little, take
 from alphamepol.policies import Policy
 from alphamepol.sampling.trajectories import Episodes, Trajectories
 from alphamepol.tasks import Task
@@ -32,7 +32,7 @@ def collect(
     """As `sampler.collect`, seed after seed."""
     of_seeds = []
     for number, key in enumerate(keys):
-        policy = jax.tree.map(lambda leaf, number=number: leaf[number], policies)
+        policy = take(policies, number)
         rows = np.repeat(np.asarray(members[number]), batch)
         steps, _ = _act(policy, environment_class, rows, horizon, None, key)
         of_seeds.append(jax.tree.map(lambda leaf: leaf.reshape(-1, batch, *leaf.shape[1:]), steps))
@@ -53,7 +53,7 @@ def collect_episodes(
     """As `sampler.collect_episodes`, task after task."""
     of_tasks = []
     for number, key in enumerate(keys):
-        policy, task = jax.tree.map(lambda leaf, number=number: leaf[number], (policies, tasks))
+        policy, task = take((policies, tasks), number)
         of_tasks.append(_act(policy, environment_class, np.full(trajectories, member), horizon, task, key))
     steps, last = _stack(of_tasks)
     return Episodes(steps.perceived, steps.actions, steps.rewards, steps.ended, last)
