@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from alphamepol import make
 from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.runs.checks import policy_shape
 from alphamepol.runs.config import MetatrainConfig
 from alphamepol.runs.diayn_epoch import run_diayn_epoch, start_diayn
 from alphamepol.runs.folder import device_name
@@ -46,8 +47,9 @@ def main() -> None:
     measure, count = (maml, maml_flops) if arguments.method == "maml-r" else (diayn, diayn_flops)
     rounds = measure(environment_class, config, arguments.rounds, stopwatch)
     medians = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
-    sizes = environment_class[0].observation_space.shape, environment_class[0].action_space.shape
-    flops = config.seeds * count(config, *(part[0] for part in sizes if part))
+    shape = policy_shape(environment_class)
+    assert shape.image is None, "the convolutions of images are not counted"
+    flops = config.seeds * count(config, shape.observation_size, shape.action_size)
     print(
         json.dumps(
             {

@@ -35,6 +35,10 @@ class Network(eqx.Module):
     def __call__(self, inputs: Shaped[Array, " inputs"]) -> Float[Array, " outputs"]:
         return run_network(self.trunk, self.layers, inputs)
 
+    def see(self, inputs: Shaped[Array, " inputs"]) -> Shaped[Array, " seen"]:
+        """What the layers take of inputs."""
+        return see(self.trunk, inputs)
+
 
 def feed_forward(
     layers: Sequence[eqx.nn.Linear],
@@ -65,10 +69,14 @@ def run_network(
     after_trunk: Callable[[Array], Array] = jax.nn.relu,
 ) -> Float[Array, " outputs"]:
     """A network of vectors, or one that sees the image which its inputs begin with, then with another activation."""
+    return feed_forward(layers, see(trunk, inputs), jax.nn.relu if trunk is None else after_trunk)
+
+
+def see(trunk: Trunk | None, inputs: Shaped[Array, " inputs"]) -> Shaped[Array, " seen"]:
+    """Inputs with the image that they begin with, if they do, as the trunk sees it."""
     if trunk is None:
-        return feed_forward(layers, inputs)
-    seen = jnp.concatenate([trunk(inputs[: trunk.pixels]), inputs[trunk.pixels :]])
-    return feed_forward(layers, seen, after_trunk)
+        return inputs
+    return jnp.concatenate([trunk(inputs[: trunk.pixels]), inputs[trunk.pixels :]])
 
 
 def xavier_layers(sizes: Sequence[int], *, key: PRNGKeyArray) -> tuple[eqx.nn.Linear, ...]:

@@ -24,7 +24,7 @@ from alphamepol.scaling import Scaling
 MEMORY_KEY, TRUNK_KEY = 1 << 30, (1 << 30) + 1
 """Far from the keys of the layers, which `split` makes as `fold_in` of small numbers does."""
 LOG_STD_RANGE = -5.0, 2.0
-"""Of what is squashed: wider is as good as uniform, narrower as good as none."""
+"""Of what is squashed: wider, and it is at the ends of the range only; narrower is as good as none."""
 
 
 class Policy(eqx.Module):

@@ -32,6 +32,7 @@ from alphamepol.runs.evaluate_runs import evaluate_runs
 from alphamepol.runs.metrics import read_metrics
 from alphamepol.runs.presets import metatraining_preset
 from alphamepol.runs.sources import read_source
+from alphamepol.tasks import GoalTasks
 
 TINY = MetatrainConfig(
     iterations=4,
@@ -101,7 +102,7 @@ def test_the_folder_of_diayn_holds_a_policy_per_skill(diayn) -> None:
     assert list(diayn.policies) == list(range(6))
     assert all(isinstance(policy, SquashedPolicy) for policy in diayn.policies.values())
     alone = load_policy(diayn.folder / "policy/seed-4-skill-1.safetensors")
-    assert all(map(np.array_equal, jax.tree.leaves(alone), jax.tree.leaves(diayn.policies[4])))
+    assert all(map(np.array_equal, jax.tree.leaves(alone), jax.tree.leaves(diayn.policies[3])))
 
 
 def test_the_summaries_say_what_came_out(maml, diayn) -> None:
@@ -129,6 +130,7 @@ def test_metrics_have_a_line_per_seed(maml, diayn) -> None:
         assert 0 <= line["kl"] < TINY.max_kl
         assert (line["improvement"] > 0) == (line["step"] > 0)
         assert line["seconds"].keys() == {"sampling", "learning"}
+    assert any(line["step"] > 0 for line in lines)
     lines = read_metrics(diayn.folder / "metrics.jsonl")
     assert [(line["epoch"], line["seed"]) for line in lines] == [(i, seed) for i in range(20) for seed in (3, 4)]
     assert all(line["temperature"] > 0 for line in lines)
@@ -263,7 +265,9 @@ def test_what_cannot_be_is_refused_in_a_sentence_and_nothing_is_written(diayn, m
             metatrain(environment_class, config, folder=folder, quiet=True, **more)
         assert not folder.exists()
 
-    refused("no goals can be drawn in it", LINES)
+    refused("no goals can be drawn in members of lines; write draw_place", LINES)
+    greedy = dataclasses.replace(DIAYN, replay=10**10)
+    refused("replay: 10000000000 was given; with 2 seeds and 2 numbers an observation it would take", config=greedy)
     long = dataclasses.replace(TINY, horizon=1001)
     refused("the reward in AdvG falls to nothing after max_steps = 1000 steps", "minigrid", long)
     refused("DIAYN needs bounded actions, those of lines are not", LINES, DIAYN)
@@ -276,6 +280,13 @@ def test_what_cannot_be_is_refused_in_a_sentence_and_nothing_is_written(diayn, m
     refused("is a run of MAML\\+R; name a run of DIAYN", config=skills, diayn=maml.folder)
     refused("with other members than multigrid", "multigrid", skills, diayn=diayn.folder)
     refused("it has no config.json", config=skills, diayn=tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("config.json", "summary.json"):
+        (other / name).write_text((diayn.folder / name).read_text().replace('"hidden": [8, 8]', '"hidden": [0]'))
+    refused("every layer needs at least one unit", config=skills, diayn=other)
+    (other / "config.json").write_text('{"command": "metatrain", "class": "a", "config": []}')
+    refused("is not a run of DIAYN", config=skills, diayn=other)
     broken = tmp_path / "broken"
     broken.mkdir()
     for name in ("config.json", "summary.json"):
@@ -338,12 +349,19 @@ def test_numbers_that_are_lost_end_the_run_in_a_sentence(tmp_path, monkeypatch) 
 
 
 def test_maml_on_goals_in_cells_of_a_grid_seen_as_images(tmp_path) -> None:
-    config = dataclasses.replace(TINY, iterations=1, tasks=2, trajectories=2, horizon=6, seeds=1, hidden=(4,))
-    run = metatrain("minigrid", config, folder=tmp_path / "run", quiet=True)
+    """Every step is rewarded, for how far east and south it leads: goals in cells are met too seldom here."""
+    config = dataclasses.replace(TINY, iterations=1, tasks=2, trajectories=4, horizon=20, seeds=1, hidden=(4,))
+    east = RewardFunction(lambda state, action, reached: jnp.sum(reached.position.astype(float)))
+    run = metatrain("minigrid", config, draw_task=lambda member, *, key: east, folder=tmp_path / "run", quiet=True)
     assert run.policies[3].trunk is not None
+    assert read_metrics(run.folder / "metrics.jsonl")[0]["step"] > 0
+    # And goals can be drawn there.
+    member = make("minigrid")[0]
+    goals = GoalTasks(member)
+    drawn = jax.jit(lambda key: goals(member, key=key).place)(jax.random.key(0))
+    assert drawn.shape == (2,)
 
 
 def test_the_label_of_a_run_is_its_method(maml) -> None:
     source = read_source(maml.folder)
     assert (source.label, source.class_name, source.config) == ("MAML+R", "gridworld-slope", None)
-    assert make("gridworld-slope").fingerprint

@@ -88,7 +88,7 @@ def of_skill(actor: Policy, skill: int, skills: int) -> Policy:
 
 
 class SkillReward(Task):
-    """DIAYN's reward for one skill: ln q(z|s) − ln p(z) of the state reached. No state ends the episode."""
+    """DIAYN's reward for one skill: ln q(z|s) − ln p(z) of the state reached."""
 
     discriminator: Network
     skill: Int[Array, ""]
@@ -100,7 +100,7 @@ class SkillReward(Task):
         return log_q + jnp.log(self.discriminator.outputs)
 
     def ended(self, member: Member, reached: PyTree[Array]) -> Bool[Array, ""]:
-        return jnp.array(False)
+        return jnp.array(False)  # beside the ends of the member
 
     def describe(self) -> dict[str, int]:
         return {"skill": int(self.skill)}

@@ -13,6 +13,7 @@ from alphamepol.environments.cmp import CMP
 from alphamepol.learning.baseline import linear_baseline
 from alphamepol.learning.trpo import generalised_advantages, normalise
 from alphamepol.learning.trust_region import Stepped, TrustRegion, trust_region_step
+from alphamepol.mapping import rows_per_product
 from alphamepol.networks import feed_rows
 from alphamepol.policies import Policy
 from alphamepol.sampling.rollout import rollout
@@ -65,7 +66,9 @@ def experience(
             rewards, ended, jnp.zeros_like(rewards), nothing, discount, jnp.ones(())
         )
     )(rewards, steps.ended)
-    advantages = returns - linear_baseline(steps.perceived, returns, steps.valid)
+    # Pixels are no measure of anything: of an image the baseline takes what memory adds, and the time.
+    pixels = 0 if policy.trunk is None else policy.trunk.pixels
+    advantages = returns - linear_baseline(steps.perceived[..., pixels:], returns, steps.valid)
     # Where the baseline expects everything, what is left is rounding, which normalising would blow up.
     counts = jnp.abs(advantages) > 1e-5 * jnp.max(jnp.abs(returns))
     advantages = jnp.where(steps.valid & counts, advantages, 0.0)
@@ -128,7 +131,12 @@ def behaviour(policy: Policy, samples: Experience) -> Distribution:
     """The distribution of actions at every step."""
     inputs = jax.vmap(policy.network_inputs)(samples.perceived)
     rows = inputs.reshape(-1, inputs.shape[-1])
-    outputs = feed_rows(policy.layers, rows) if policy.trunk is None else jax.vmap(policy.network)(rows)
+    if policy.trunk is None:
+        outputs = feed_rows(policy.layers, rows)
+    else:
+        # Convolutions keep many times what they are given: piece by piece, and computed again for derivatives.
+        one = jax.checkpoint(lambda row: policy.network(row), prevent_cse=False)
+        outputs = jax.lax.map(one, rows, batch_size=rows_per_product(policy.trunk.pixels))
     return jax.vmap(jax.vmap(policy.head))(outputs.reshape(*inputs.shape[:-1], -1))
 
 

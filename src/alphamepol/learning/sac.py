@@ -13,7 +13,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from alphamepol.distributions import Categorical, Distribution, SquashedNormal
-from alphamepol.networks import Network
+from alphamepol.networks import Network, feed_forward
 from alphamepol.policies import Policy
 from alphamepol.sampling.stream import Episode, Transitions, World, begin, step, with_skill
 
@@ -217,9 +217,11 @@ def evaluate(
 ) -> Float[Array, "critics rows choices"]:
     """What each critic thinks of each choice."""
 
-    def one(critic: Network, inputs: Shaped[Array, " inputs"], action: Float[Array, " numbers"]) -> Float[Array, ""]:
-        return critic(jnp.concatenate([inputs, action]))[0]
+    def one_row(
+        critic: Network, inputs: Shaped[Array, " inputs"], actions: Float[Array, "choices numbers"]
+    ) -> Float[Array, " choices"]:
+        seen = critic.see(inputs)  # once, however many choices there are
+        return jax.vmap(lambda action: feed_forward(critic.layers, jnp.concatenate([seen, action]))[0])(actions)
 
-    of_choices = jax.vmap(one, in_axes=(None, None, 0))
-    of_rows = jax.vmap(of_choices, in_axes=(None, 0, 0))
+    of_rows = jax.vmap(one_row, in_axes=(None, 0, 0))
     return eqx.filter_vmap(of_rows, in_axes=(0, None, None))(critics, inputs, actions)

@@ -37,8 +37,10 @@ def load_discriminators(folder: RunFolder, environment_class: EnvironmentClass) 
     described = folder.read_config()
     try:
         config = config_from_dict(MetatrainConfig, described["config"])
-    except (KeyError, TypeError) as error:
-        raise InputError(f"diayn: {folder.config} is not of a DIAYN run ({error})") from error
+        config.check()
+        seeds = [int(seed) for seed in folder.read_summary()["seeds"]]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise InputError(f"diayn: {folder.path} is not a run of DIAYN ({error})") from error
     if config.method != "diayn":
         raise InputError(f"diayn: {folder.path} is a run of {config.label}; name a run of DIAYN")
     if described.get("members_sha256") != environment_class.fingerprint:
@@ -46,7 +48,6 @@ def load_discriminators(folder: RunFolder, environment_class: EnvironmentClass) 
             f"diayn: {folder.path} is of class {described.get('class')}, with other members than "
             f"{environment_class.name}; its skills mean nothing there"
         )
-    seeds: list[int] = folder.read_summary()["seeds"]
     shape = policy_shape(environment_class)
     template = eqx.filter_eval_shape(
         lambda: Network(shape.observation_size, config.hidden, config.skills, shape.image, key=jax.random.key(0))

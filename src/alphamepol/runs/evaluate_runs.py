@@ -24,6 +24,9 @@ from alphamepol.runs.presets import preset, usual_preset
 from alphamepol.runs.sources import Source, common_class, distinct_labels, joined_names, read_source, short_names
 from alphamepol.runs.tables import comparison_table, evaluation_table
 
+MANY = 20
+"""Policies from which on each has no heat-map of its own: the skills of DIAYN, say."""
+
 
 def evaluate_runs(
     runs: Sequence[str],
@@ -73,7 +76,7 @@ def evaluate_runs(
     ]
     if len(sources) == 1:
         ((label, evaluation),) = evaluations.items()
-        for seed in evaluation.seeds if len(evaluation.seeds) > 1 else ():
+        for seed in evaluation.seeds if 1 < len(evaluation.seeds) <= MANY else ():
             of_seed = {label: evaluation.of_seed(seed)}
             figures.heat_maps(of_seed, environment_class, folder / "figures", name=f"heat-maps-seed-{seed}")
         summary = summaries[0]

@@ -59,5 +59,5 @@ def _choose(source: Source, seed: int | None) -> Policy:
         return next(iter(source.policies.values()))
     if seed not in source.policies:
         there = ", ".join(map(str, source.policies))
-        raise InputError(f"seed: {seed} was given; {source.name} has the policies of seeds {there}")
+        raise InputError(f"seed: {seed} was given; {source.name} has the policies {there}")
     return source.policies[seed]

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from alphamepol.runs.plotting import (
     COLOURS,
     STYLE,
     WALL_COLOUR,
-    cycle,
     draw_curves,
     draw_walls,
     frame,

@@ -18,7 +18,7 @@ from alphamepol.files import to_json, write_atomically
 from alphamepol.policies import Policy
 from alphamepol.policy_files import load_policy
 
-PROVENANCE = ("command_line", "versions", "commit", "device", "init")
+PROVENANCE = ("command_line", "versions", "commit", "device", "init", "diayn")
 """The parts of config.json that say where a run came from; the rest decides what it computes."""
 
 
@@ -54,12 +54,13 @@ class RunFolder:
         return _read_json(self.summary)
 
     def load_policies(self) -> dict[int, Policy]:
-        """The final policy of every seed whose file is there; of skills, those of all seeds, numbered from 0 on."""
+        """The final policy of every seed whose file is there; of skills, numbered from 0 on."""
         summary = self.read_summary()
         seeds: list[int] = summary["seeds"]
         paths = {seed: self.policy(seed) for seed in seeds}
         if "skills" in summary:
-            paths = dict(enumerate(self.policy(seed, skill) for seed in seeds for skill in range(summary["skills"])))
+            # All seeds come up before a skill is repeated, so that those who take turns meet them all.
+            paths = dict(enumerate(self.policy(seed, skill) for skill in range(summary["skills"]) for seed in seeds))
         found = {number: load_policy(path) for number, path in paths.items() if path.is_file()}
         if not found:
             raise InputError(f"run: {self.path} has no policy file, such as {next(iter(paths.values()))}")

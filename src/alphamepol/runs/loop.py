@@ -1,6 +1,7 @@
 """A loop that can stop and go on at any of its steps: metrics, checkpoints, interrupts, resume.
 
-Pre-training's epochs and fine-tuning's iterations are such loops; they differ in what a step does and shows.
+The epochs of pre-training and of DIAYN, the iterations of fine-tuning and of MAML are such loops; they differ in what
+a step does and shows.
 """
 
 from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import matplotlib
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
 
 from alphamepol.environments.environment_class import EnvironmentClass
@@ -45,18 +45,23 @@ def discriminability(values: Float[np.ndarray, "seeds epochs"], skills: int, fol
 
 
 def skill_trails(
-    skills: Sequence[Policy], environment_class: EnvironmentClass, horizon: int, seed: int, folder: Path
+    skills: Sequence[Policy],
+    environment_class: EnvironmentClass,
+    horizon: int,
+    folder: Path,
+    *,
+    key: PRNGKeyArray,
 ) -> None:
-    """A trajectory of every skill in every member, one colour each, its number where it ends.
+    """A trajectory of every skill of one seed in every member, one colour each, its number where it ends.
 
     An agent that is nowhere in a plane has no map; then nothing is drawn.
     """
     count, names = len(skills), environment_class.names
-    keys = jax.random.split(jax.random.key(seed), count)
+    keys = jax.random.split(key, count)
     members = jnp.tile(jnp.arange(len(names)), (count, 1))
     trajectories = collect(stack_policies(skills), environment_class, members, batch=1, horizon=horizon, keys=keys)
     places, valid = (np.asarray(part)[:, :, 0] for part in (trajectories.whereabouts, trajectories.valid))
-    seen = visit_map(places, valid, environment_class[0])
+    seen = visit_map(places, valid, environment_class[0]) if valid.any() else None
     if seen is None:
         return
     columns = min(5, len(names))
@@ -72,6 +77,8 @@ def skill_trails(
             draw_walls(axes, environment_class[i])
             for skill, colour in enumerate(colours):
                 trail = places[skill, i][valid[skill, i]]
+                if not len(trail):
+                    continue
                 axes.plot(*trail.T, color=colour, linewidth=0.6, alpha=0.7)
                 axes.plot(*trail[-1], "o", color=colour, markersize=7, markeredgecolor="white", markeredgewidth=0.5)
                 axes.annotate(

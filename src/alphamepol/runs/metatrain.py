@@ -37,13 +37,17 @@ from alphamepol.runs.metrics import read_metrics
 from alphamepol.runs.progress import RunProgress
 from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch
 from alphamepol.runs.tables import metatrain_table, show_diayn_epoch, show_meta_iteration
-from alphamepol.tasks import GoalTasks, Task, check_tasks
+from alphamepol.seeds import split_purposes
+from alphamepol.tasks import GoalTasks, HasFreeSpace, Task, check_tasks
 
 LAST = 10
 """Iterations or epochs, the last ones, whose mean is the final number."""
 
 LARGEST = 2000
 """Numbers of an observation that a linear baseline is still fitted to: its cost grows with their square."""
+
+LARGEST_REPLAY = 16 * 2**30
+"""Bytes of all seeds' replays: they live on the device twice, and in every checkpoint."""
 
 DrawTask = Callable[..., Task]
 """`draw(member, key=key)`: a task in a member, in JAX."""
@@ -56,7 +60,7 @@ class MetatrainRun:
     folder: Path
     summary: dict[str, Any]
     policies: dict[int, Policy]
-    """By seed; of DIAYN one per seed and skill, numbered from 0 on."""
+    """By seed; of DIAYN one per skill and seed, numbered from 0 on: the first skill of every seed, then the second."""
 
 
 def metatrain(
@@ -69,7 +73,7 @@ def metatrain(
     resume: bool = False,
     quiet: bool = False,
 ) -> MetatrainRun:
-    """Meta-train one policy per seed on a class of environments, and leave everything in a run folder.
+    """Meta-train one policy per seed, with DIAYN one per seed and skill, and leave everything in a run folder.
 
     **Arguments**
 
@@ -77,7 +81,8 @@ def metatrain(
     - `config`: e.g. `MetatrainConfig(method="maml-r")`.
     - `diayn`: for maml-diayn, the folder of a DIAYN run whose skills are the tasks; if not given, they are learned
       first, in `diayn` inside the folder.
-    - `draw_task(member, key=key)`: for maml-r, how to draw a task in a member, in JAX; a random goal if not given.
+    - `draw_task(member, key=key)`: for maml-r, how to draw a task in a member, in JAX; a random goal if not given. A
+      run that is resumed knows it by its name alone.
     - `folder`: the run folder; by default `runs/CLASS-METHOD-seed-FIRST`.
     - `resume`: continue the run in that folder; a finished one is only read.
     - `quiet`: show no progress.
@@ -97,7 +102,8 @@ def metatrain(
         members_sha256=environment_class.fingerprint,
         probabilities=list(environment_class.probabilities),
         tasks=getattr(draw_task, "__name__", "own") if draw_task else None,
-        diayn=given and given.sha256,
+        diayn=None if diayn is None else str(diayn),
+        diayn_sha256=given and given.sha256,
         config=config_to_dict(config),
     )
     run_folder.claim(description, resume=resume)
@@ -217,7 +223,9 @@ def _run_diayn(
         received.check()
     (values,) = _curves(folder, config, "discriminability")
     meta_figures.discriminability(values, config.skills, folder.figures)
-    meta_figures.skill_trails(policies[0], environment_class, config.horizon, config.seed, folder.figures)
+    meta_figures.skill_trails(
+        policies[0], environment_class, config.horizon, folder.figures, key=split_purposes(state.keys).evaluation[0]
+    )
     steps = config.epochs * config.steps * config.seeds
     summary = {
         **_summarise(environment_class, config, {"discriminability": values}, stopwatch, steps),
@@ -249,7 +257,12 @@ class GivenTasks(eqx.Module):
 
 def _goals(environment_class: EnvironmentClass, config: MetatrainConfig, draw_task: DrawTask | None) -> Any:
     """What draws the tasks of maml-r, stacked over seeds."""
-    first = environment_class[0]
+    first: CMP = environment_class[0]
+    if draw_task is None and not isinstance(environment_class[0], HasFreeSpace):
+        raise InputError(
+            f"class: no goals can be drawn in members of {environment_class.name}; write draw_place and "
+            "explain_no_place for them, or give draw_task in Python"
+        )
     drawing = GoalTasks(first, config.goal_radius) if draw_task is None else GivenTasks(draw_task)
     example: Any = (draw_task or drawing)(first, key=jax.random.key(0))
     if not isinstance(example, Task):
@@ -271,13 +284,23 @@ def _check_method(
     for name in environment_class.names if config.method == "maml-r" else ():
         check_reward_lasts(environment_class[name], name, config.horizon)
     shape = policy_shape(environment_class)
-    if config.method != "diayn" and shape.observation_size > LARGEST:
+    if config.method != "diayn" and shape.image is None and shape.observation_size > LARGEST:
         raise InputError(
             f"class: observations of {environment_class.name} have {shape.observation_size} numbers; the linear "
             f"baseline of MAML is for at most {LARGEST}"
         )
-    if config.method != "maml-r" and not all(shape.actions.bounded):
+    if config.method == "maml-r":
+        return
+    if not all(shape.actions.bounded):
         raise InputError(f"class: DIAYN needs bounded actions, those of {environment_class.name} are not")
+    number = 1 if shape.image else 4
+    room = config.seeds * config.replay * (2 * number * shape.observation_size + 4 * shape.action_size + 5)
+    if diayn is None and room > LARGEST_REPLAY:
+        raise InputError(
+            f"replay: {config.replay} was given; with {config.seeds} seeds and {shape.observation_size} numbers an "
+            f"observation it would take {room / 2**30:.0f} GiB, and may take {LARGEST_REPLAY / 2**30:.0f}; give a "
+            "smaller --replay or fewer --seeds"
+        )
 
 
 def _compiled(environment_class: AnyClass) -> EnvironmentClass:
@@ -327,5 +350,6 @@ def _summarise(
 def _finish(summary: dict[str, Any], config: MetatrainConfig, folder: RunFolder, progress: RunProgress) -> None:
     # The summary comes last: a run that has one is whole.
     write_atomically(folder.summary, to_json(summary))
-    unit = "epochs" if config.method == "diayn" else "iterations"
-    progress.finish(metatrain_table(summary["final"], f"{config.label}, mean of the last {LAST} {unit}"))
+    unit, total = ("epochs", config.epochs) if config.method == "diayn" else ("iterations", config.iterations)
+    title = f"{config.label}, mean of the last {min(LAST, total)} {unit}"
+    progress.finish(metatrain_table(summary["final"], title))

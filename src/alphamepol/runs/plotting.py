@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +83,3 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) 
     writer.writerow(header)
     writer.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in row] for row in rows)
     write_atomically(path, buffer.getvalue())
-
-
-def cycle(colours: Sequence[str]) -> Iterable[str]:
-    while True:
-        yield from colours

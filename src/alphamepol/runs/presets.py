@@ -133,7 +133,9 @@ def finetuning_preset(class_name: str = "gridworld-slope") -> FinetuneConfig:
     return dataclasses.replace(FinetuneConfig(), **fields)
 
 
-def metatraining_preset(name: Preset = "paper", class_name: str = "gridworld-slope") -> MetatrainConfig:
+def metatraining_preset(
+    name: Literal["paper", "quick"] = "paper", class_name: str = "gridworld-slope"
+) -> MetatrainConfig:
     """The settings of meta-training for a class: the paper's for its gridworlds, the nearest to them for others.
 
     `quick` is a small network and few samples: a minute or two a seed on two cores.

@@ -22,7 +22,7 @@ class Source:
     label: str
     """What figures call it."""
     policies: Mapping[int, Policy]
-    """By seed; none for `random`: then every use has a fresh policy."""
+    """By seed, or numbered; none for `random`: then every use has a fresh policy."""
     class_name: str | None = None
     """The class a run was trained on."""
     config: PretrainConfig | None = None
@@ -74,10 +74,11 @@ def _read_run(path: Path) -> Source:
     kind = MetatrainConfig if described.get("command") == "metatrain" else PretrainConfig
     try:
         config, class_name = config_from_dict(kind, described["config"]), str(described["class"])
-    except (KeyError, TypeError) as error:
+        label = config.label
+    except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"run: {folder.config} is not of a run ({error})") from error
     pretrained = config if isinstance(config, PretrainConfig) else None
-    return Source(str(path), config.label, folder.load_policies(), class_name, pretrained)
+    return Source(str(path), label, folder.load_policies(), class_name, pretrained)
 
 
 def short_names(sources: Sequence[Source]) -> list[str]:
