@@ -108,7 +108,7 @@ class Finetune:
     inits: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN|POLICY|random …", help_behavior_hint="")
     ]
-    """Where to start from: the folder of a pre-training run, a policy file, or `random` for an untrained policy."""
+    """Where to start from: the folder of a run that trained policies, a policy file, or `random` for untrained ones."""
     member: str
     """The member of the class to act in."""
     config: Annotated[FinetuneConfig, tyro.conf.arg(name="")]
@@ -176,7 +176,7 @@ class Export:
     """
 
     run_folder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The folder of a pre-training run, or a policy file."""
+    """The folder of a run that trained policies, or a policy file."""
     out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")]
     """The file to write."""
     to: Literal["sb3", "safetensors"]

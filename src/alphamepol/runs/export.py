@@ -27,7 +27,7 @@ def export(
 
     **Arguments**
 
-    - `run`: the folder of a pre-training run, or a policy file.
+    - `run`: the folder of a run that trained policies, or a policy file.
     - `out`: the file to write; an existing one is replaced.
     - `to`: "sb3", a zip that PPO and sb3_contrib's TRPO load; or "safetensors", weights by name.
     - `seed`: which of the run's policies; the first if not given.

@@ -71,7 +71,7 @@ def finetune(
 
     **Arguments**
 
-    - `init`: a pre-training run's folder, a policy file, a policy, or "random".
+    - `init`: the folder of a run that trained policies, a policy file, a policy, or "random".
     - `member`: the member of the class to act in, by name or number.
     - `config`: the paper's settings if not given.
     - `environment_class`: a class or its name; the run's own if not given.
