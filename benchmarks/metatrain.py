@@ -13,18 +13,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import jax
-import jax.numpy as jnp
 
 from alphamepol import make
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.runs.checks import policy_shape
 from alphamepol.runs.config import MetatrainConfig
-from alphamepol.runs.diayn_epoch import run_diayn_epoch, start_diayn
+from alphamepol.runs.diayn_epoch import run_diayn_epoch, sac_settings, start_diayn, world_of
 from alphamepol.runs.folder import device_name
 from alphamepol.runs.meta_iteration import run_meta_iteration, start_maml
+from alphamepol.runs.metatrain import task_drawing
 from alphamepol.runs.presets import metatraining_preset
 from alphamepol.runs.stopwatch import COMPILATION, LEARNING, SAMPLING, Stopwatch
-from alphamepol.tasks import GoalTasks
 from benchmarks.pretrain_epoch import matmul_rate
 
 
@@ -72,8 +71,7 @@ def main() -> None:
 
 
 def maml(environment_class: EnvironmentClass, config: MetatrainConfig, rounds: int, stopwatch: Stopwatch):
-    goals = GoalTasks(environment_class[0], config.goal_radius)
-    drawing = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (config.seeds, *leaf.shape)), goals)
+    drawing = task_drawing(environment_class, config)
     state = start_maml(environment_class, config)
     found = []
     for number in range(rounds + 1):
@@ -85,10 +83,11 @@ def maml(environment_class: EnvironmentClass, config: MetatrainConfig, rounds: i
 
 def diayn(environment_class: EnvironmentClass, config: MetatrainConfig, rounds: int, stopwatch: Stopwatch):
     state = start_diayn(environment_class, config)
+    world, settings = world_of(environment_class, config), sac_settings(environment_class, config)
     found = []
     for number in range(rounds + 1):
         start = time.perf_counter()
-        state, _ = run_diayn_epoch(state, number, environment_class, config, stopwatch)
+        state, _ = run_diayn_epoch(state, number, world, settings, config, stopwatch)
         found.append({"whole": time.perf_counter() - start})
     return found[1:]
 

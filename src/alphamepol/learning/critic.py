@@ -12,11 +12,9 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 from alphamepol.images import Shape, Trunk
 from alphamepol.learning.orthonormal import orthonormal
 from alphamepol.mapping import rows_per_product
-from alphamepol.networks import run_network
+from alphamepol.networks import TRUNK_KEY, run_network
 
 ADAM = optax.scale_by_adam()
-TRUNK_KEY = 1 << 30
-"""Far from the keys of the layers."""
 
 
 class Critic(eqx.Module):

@@ -50,7 +50,6 @@ def train_epoch(
         return diayn_loss(networks, targets, batch, settings, world.skills, key=key)
 
     discriminator = learner.state.networks.discriminator
-    assert discriminator is not None
     learner, seen, report = train(learner, world, loss, settings, done, steps=steps, key=key)
     log_q = jax.vmap(partial(log_probability, discriminator))(seen.reached, seen.skill)
     return learner, DiaynReport(jnp.mean(log_q), report)
@@ -60,7 +59,6 @@ def diayn_loss(
     networks: Networks, targets: Network, batch: Transitions, settings: SacSettings, skills: int, *, key: PRNGKeyArray
 ) -> tuple[Float[Array, ""], SacReport]:
     """(S4): SAC's, its reward ln q(z|s) − ln p(z), and that of the discriminator."""
-    assert networks.discriminator is not None
     log_q = jax.vmap(partial(log_probability, networks.discriminator))(batch.reached, batch.skill)
     rewards = jax.lax.stop_gradient(log_q) + jnp.log(skills)
     loss, report = sac_loss(networks, targets, batch, rewards, settings, skills, key=key)

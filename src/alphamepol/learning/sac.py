@@ -39,7 +39,7 @@ class Networks(eqx.Module):
     critics: Network
     """Two, stacked: the value of an observation, a skill and an action."""
     log_temperature: Float[Array, ""]
-    discriminator: Network | None = None
+    discriminator: Network
     """DIAYN's: which skill it was, by what was reached."""
 
 

@@ -28,11 +28,10 @@ def start_diayn(environment_class: EnvironmentClass, config: MetatrainConfig) ->
 
 
 def run_diayn_epoch(
-    state: LoopState, epoch: int, environment_class: EnvironmentClass, config: MetatrainConfig, stopwatch: Stopwatch
+    state: LoopState, epoch: int, world: World, settings: SacSettings, config: MetatrainConfig, stopwatch: Stopwatch
 ) -> tuple[LoopState, DiaynReport]:
     """What `epoch` does to the learners, and a report."""
     with stopwatch.phase(LEARNING):
-        world, settings = world_of(environment_class, config), sac_settings(environment_class, config)
         done = jnp.array(config.warm_up + epoch * config.steps)
         learners, report = wait(_train(state.learners, world, settings, done, config.steps, state.keys))
     return LoopState(learners, state.keys), report

@@ -26,7 +26,7 @@ from alphamepol.policy_files import save_policy
 from alphamepol.runs import meta_figures
 from alphamepol.runs.checks import check_meta_learned, check_reward_lasts, policy_shape
 from alphamepol.runs.config import MetatrainConfig, config_to_dict
-from alphamepol.runs.diayn_epoch import run_diayn_epoch, start_diayn
+from alphamepol.runs.diayn_epoch import run_diayn_epoch, sac_settings, start_diayn, world_of
 from alphamepol.runs.discriminators import Discriminators, load_discriminators, save_discriminator
 from alphamepol.runs.finetune import mean_with_interval
 from alphamepol.runs.folder import RunFolder, describe, device_name
@@ -92,7 +92,7 @@ def metatrain(
     config.check()
     environment_class = _compiled(resolve_class(environment_class, config.probabilities))
     _check_method(environment_class, config, diayn, draw_task)
-    drawing = _goals(environment_class, config, draw_task) if config.method == "maml-r" else None
+    drawing = task_drawing(environment_class, config, draw_task) if config.method == "maml-r" else None
     given = None if diayn is None else load_discriminators(RunFolder(diayn), environment_class)
     run_folder = RunFolder(folder or default_folder(environment_class.name, config))
     description = describe(
@@ -185,10 +185,11 @@ def _run_diayn(
     received: Interrupts,
 ) -> None:
     stopwatch = Stopwatch(LEARNING)
+    world, settings = world_of(environment_class, config), sac_settings(environment_class, config)
 
     def step(state: LoopState, epoch: int):
         lap = stopwatch.lap()
-        improved, report = run_diayn_epoch(state, epoch, environment_class, config, stopwatch)
+        improved, report = run_diayn_epoch(state, epoch, world, settings, config, stopwatch)
         report = jax.device_get(report)
         numbers = {
             "discriminability": report.discriminability,
@@ -255,7 +256,9 @@ class GivenTasks(eqx.Module):
         return self.draw(member, key=key)
 
 
-def _goals(environment_class: EnvironmentClass, config: MetatrainConfig, draw_task: DrawTask | None) -> Any:
+def task_drawing(
+    environment_class: EnvironmentClass, config: MetatrainConfig, draw_task: DrawTask | None = None
+) -> Any:
     """What draws the tasks of maml-r, stacked over seeds."""
     first: CMP = environment_class[0]
     if draw_task is None and not isinstance(environment_class[0], HasFreeSpace):
