@@ -29,6 +29,7 @@ from alphamepol import (
 from alphamepol.runs import metatrain as metatrain_module
 from alphamepol.runs.config import config_from_dict, config_to_dict
 from alphamepol.runs.evaluate_runs import evaluate_runs
+from alphamepol.runs.meta_iteration import start_maml
 from alphamepol.runs.metrics import read_metrics
 from alphamepol.runs.presets import metatraining_preset
 from alphamepol.runs.sources import read_source
@@ -306,6 +307,8 @@ def test_what_cannot_be_is_refused_in_a_sentence_and_nothing_is_written(diayn, m
         ({"target_rate": 1.5}, "target_rate: 1.5 was given; it must be between 0 and 1"),
         ({"hidden": (8, 0)}, r"hidden: \(8, 0\) was given; every layer needs at least one unit"),
         ({"initial_log_std": 30.0}, "initial_log_std: 30.0 was given; it must be between -20 and 20"),
+        ({"method": "diayn", "normalise": True}, "normalise: True was given; policies of DIAYN have none"),
+        ({"method": "diayn", "memory": "last"}, "memory: last was given; policies of DIAYN have none"),
     ],
 )
 def test_settings_that_cannot_be(change, sentence) -> None:
@@ -360,6 +363,24 @@ def test_maml_on_goals_in_cells_of_a_grid_seen_as_images(tmp_path) -> None:
     goals = GoalTasks(member)
     drawn = jax.jit(lambda key: goals(member, key=key).place)(jax.random.key(0))
     assert drawn.shape == (2,)
+
+
+def test_maml_scales_and_remembers_where_asked(tmp_path) -> None:
+    change = {"normalise": True, "memory": "recurrent", "recurrent_units": 4, "iterations": 2}
+    config, storm = (
+        dataclasses.replace(TINY, **change),
+        EnvironmentClass({"storm": Line(jnp.array(50.0))}, name="storm"),
+    )
+    run = metatrain(storm, config, draw_task=go_east, folder=tmp_path / "run", quiet=True)
+    start = start_maml(storm, config).learners
+    for number, policy in enumerate(run.policies.values()):
+        # The wind alone leads from 0 to 700 in 15 steps.
+        np.testing.assert_allclose(policy.scaling.mean, 350, atol=20)
+        np.testing.assert_allclose(policy.scaling.deviation, 216, atol=20)
+        np.testing.assert_array_equal(policy.scaling.mean, start.scaling.mean[number])
+        np.testing.assert_array_equal(policy.memory.change_scale, start.memory.change_scale[number])
+        assert np.any(policy.layers[0].weight != start.layers[0].weight[number])
+        assert np.any(policy.memory.recurrence.weight_ih != start.memory.recurrence.weight_ih[number])
 
 
 def test_the_label_of_a_run_is_its_method(maml) -> None:

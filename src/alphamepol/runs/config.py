@@ -264,7 +264,15 @@ class MetatrainConfig:
     hidden: tuple[int, ...] = (300, 300)
     """Widths of the hidden layers of all networks; where observations are images, of those after convolutions."""
     initial_log_std: float = -1.5
-    """MAML: logarithm of the policy's σ at the start."""
+    """MAML: logarithm of the policy's σ at the start; with --normalise, of σ in halves of the action range."""
+    memory: MemoryKind = "none"
+    """MAML: none: the policy sees the current observation, as in the paper; last: also what its last action did;
+    recurrent: also all before, by a GRU."""
+    recurrent_units: int = 64
+    """Hidden values of the GRU, with --memory recurrent."""
+    normalise: bool = False
+    """MAML: scale observations by their mean and deviation under an untrained policy, measured once, and actions (and
+    so σ) by half their range."""
     probabilities: tuple[float, ...] = ()
     """p_M, one number per member, summing to 1; the class's own if not given."""
     seeds: int = 8
@@ -307,8 +315,12 @@ class MetatrainConfig:
         _at_least_zero(self, "damping")
         for field in ("discount", "target_rate"):
             _check_share(self, field)
-        _check_log_std(self.initial_log_std)
-        _check_widths("hidden", self.hidden)
+        _check_network(self)
+        if self.method == "diayn" and (self.normalise or self.memory != "none"):
+            field = "normalise" if self.normalise else "memory"
+            raise InputError(
+                f"{field}: {getattr(self, field)} was given; policies of DIAYN have none, those of MAML can"
+            )
 
 
 AnyConfig = PretrainConfig | FinetuneConfig | MetatrainConfig
@@ -362,7 +374,7 @@ def _check_seeds(first: int, count: int, field: str = "seed") -> None:
         raise InputError(f"{field}: {first} was given; seeds must be below 2^32")
 
 
-def _check_network(config: PretrainConfig | FinetuneConfig) -> None:
+def _check_network(config: AnyConfig) -> None:
     _check_log_std(config.initial_log_std)
     _check_widths("hidden", config.hidden)
     if config.memory not in get_args(MemoryKind):

@@ -11,7 +11,7 @@ from alphamepol.environments.host import AnyClass
 from alphamepol.mapping import map_leading_axis
 from alphamepol.policies import Policy, PolicySettings, PolicyShape, fresh_policy
 from alphamepol.runs.checks import policy_shape
-from alphamepol.runs.config import FinetuneConfig, PretrainConfig
+from alphamepol.runs.config import AnyConfig, PretrainConfig
 from alphamepol.runs.particles import encode, find_encoder, particle_size
 from alphamepol.sampling.sampler import collect
 from alphamepol.sampling.trajectories import Trajectories
@@ -24,7 +24,7 @@ FIRST_LOOK = 1 << 29
 def fresh_policies(
     keys: Key[Array, " rows"],
     environment_class: AnyClass,
-    config: PretrainConfig | FinetuneConfig,
+    config: AnyConfig,
     *,
     members: Int[Array, "rows minibatches"],
     batch: int,
@@ -86,16 +86,14 @@ def _blind(policies: Policy) -> Policy:
     return eqx.tree_at(lambda policies: policies.layers[0].weight, policies, jnp.zeros_like(first))
 
 
-def _unmeasured(
-    keys: Key[Array, " rows"], environment_class: AnyClass, config: PretrainConfig | FinetuneConfig
-) -> Policy:
+def _unmeasured(keys: Key[Array, " rows"], environment_class: AnyClass, config: AnyConfig) -> Policy:
+    """An untrained policy for each key, nothing measured."""
     features = particle_size(environment_class, config) if config.normalise else 0
     memory = config.memory, config.recurrent_units
     settings = PolicySettings(config.hidden, config.initial_log_std, *memory, features)
-    return build_policies(keys, policy_shape(environment_class), settings)
+    return _build(keys, policy_shape(environment_class), settings)
 
 
 @partial(jax.jit, static_argnums=(1, 2))
-def build_policies(keys: Key[Array, " rows"], shape: PolicyShape, settings: PolicySettings) -> Policy:
-    """An untrained policy for each key, nothing measured."""
+def _build(keys: Key[Array, " rows"], shape: PolicyShape, settings: PolicySettings) -> Policy:
     return map_leading_axis(lambda key: fresh_policy(shape, settings, key=key))(keys)

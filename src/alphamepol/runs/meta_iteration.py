@@ -12,10 +12,9 @@ from alphamepol.learning import maml
 from alphamepol.learning.maml import Experience, MamlSettings
 from alphamepol.learning.trust_region import Stepped
 from alphamepol.mapping import map_leading_axis
-from alphamepol.policies import Policy, PolicySettings
-from alphamepol.runs.checks import policy_shape
+from alphamepol.policies import Policy
 from alphamepol.runs.config import MetatrainConfig
-from alphamepol.runs.fresh import build_policies
+from alphamepol.runs.fresh import fresh_policies
 from alphamepol.runs.iteration import traced, trust_region
 from alphamepol.runs.loop import LoopState
 from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch, wait
@@ -34,11 +33,16 @@ class MetaReport(eqx.Module):
     """Whether everything is still a number."""
 
 
-def start_maml(environment_class: EnvironmentClass, config: MetatrainConfig) -> LoopState:
-    """An untrained policy for each seed."""
+def start_maml(environment_class: EnvironmentClass, config: MetatrainConfig, *, look: bool = True) -> LoopState:
+    """An untrained policy for each seed.
+
+    Unless `look` is true, nothing is measured of the class, and the state has the right shapes only.
+    """
     purposes = split_purposes(seed_keys(config.seed_list))
-    settings = PolicySettings(config.hidden, config.initial_log_std)
-    return LoopState(build_policies(purposes.policy, policy_shape(environment_class), settings), purposes.epochs)
+    members = jnp.tile(jnp.arange(len(environment_class)), (config.seeds, 1))
+    size = {"batch": config.trajectories, "horizon": config.horizon}
+    policies = fresh_policies(purposes.policy, environment_class, config, members=members, **size, look=look)
+    return LoopState(policies, purposes.epochs)
 
 
 def run_meta_iteration(

@@ -156,7 +156,7 @@ def _run_maml(
         total=config.iterations,
         checkpoint_every=config.checkpoint_every,
         start=partial(start_maml, environment_class, config),
-        template=partial(start_maml, environment_class, config),
+        template=partial(start_maml, environment_class, config, look=False),
         step=step,
         show=show_meta_iteration,
         labels=("seed",),
@@ -242,7 +242,7 @@ def _learn_skills(
     """Run DIAYN inside the folder, or go on with it, and take its discriminators."""
     inside = RunFolder(folder.path / "diayn")
     begun = resume and inside.config.is_file()
-    settings = dataclasses.replace(config, method="diayn")
+    settings = dataclasses.replace(config, method="diayn", normalise=False, memory="none")
     metatrain(environment_class, settings, folder=inside.path, resume=begun, quiet=quiet)
     return load_discriminators(inside, environment_class)
 

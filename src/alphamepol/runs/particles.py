@@ -12,7 +12,7 @@ from alphamepol.images import ENCODED, RandomEncoder, encoder_noise
 from alphamepol.mapping import map_leading_axis, rows_per_product
 from alphamepol.policies import Policy
 from alphamepol.runs.checks import policy_shape
-from alphamepol.runs.config import FinetuneConfig, PretrainConfig
+from alphamepol.runs.config import AnyConfig, PretrainConfig
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.tasks import feature_size
 
@@ -33,7 +33,7 @@ def find_encoder(environment_class: AnyClass, config: PretrainConfig) -> RandomE
     return RandomEncoder(shape.image, key=jax.random.key(config.encoder_seed))
 
 
-def particle_size(environment_class: AnyClass, config: PretrainConfig | FinetuneConfig) -> int:
+def particle_size(environment_class: AnyClass, config: AnyConfig) -> int:
     """How many numbers entropies are taken of."""
     encoded = _are_images(environment_class) and getattr(config, "encoder", "auto") != "none"
     return ENCODED if encoded else feature_size(environment_class[0])
