@@ -167,6 +167,50 @@ class Metatrain:
 
 
 @dataclass(frozen=True)
+class Reproduce:
+    """Do experiments of the paper: the runs, the figures, and a verdict on each claim, with a page that shows it all.
+
+    Runs that experiments share are done once; what is done is skipped and what was begun goes on. Example:
+    alphamepol reproduce slope-adverse --scale quick
+    """
+
+    what: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="WHAT …", help_behavior_hint="")]
+    """Claims (then only the runs that they need are done), experiments, or `all`; docs/reproduction.md lists them."""
+    scale: Literal["quick", "paper"] = "quick"
+    """quick: a miniature of each that takes minutes on two cores; paper: the paper's settings, for a GPU."""
+    folder: Path | None = None
+    """Where everything goes; runs/reproduction-SCALE if not given."""
+    dry_run: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Only list the runs, what is done already, and about how long the rest will take on this device."""
+
+    def run(self) -> None:
+        from alphamepol.experiments.reproduce import reproduce
+
+        folder = self.folder or Path("runs") / f"reproduction-{self.scale}"
+        reproduce(self.what, self.scale, folder, dry_run=self.dry_run)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write one HTML page, which needs nothing but itself: of a reproduction, or of any runs.
+
+    Example: alphamepol report runs/reproduction-quick
+    """
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER …", help_behavior_hint="")]
+    """The folder of a reproduction, whose claims are decided anew, or folders of runs."""
+    out: Path | None = None
+    """The page; report.html in the folder if not given, for several runs here."""
+
+    def run(self) -> None:
+        from alphamepol.experiments.reproduce import report
+
+        if not self.runs:
+            raise InputError("folder: none was given; name that of a reproduction, or of runs")
+        say(f"Written: {report(self.runs, self.out)}")
+
+
+@dataclass(frozen=True)
 class Export:
     """Write a policy for other libraries.
 
@@ -302,7 +346,7 @@ def _parse_with_defaults(
     commands |= Annotated[Finetune, tyro.conf.subcommand("finetune", default=default)]
     default = Metatrain(tyro.MISSING, meta)
     commands |= Annotated[Metatrain, tyro.conf.subcommand("metatrain", default=default)]
-    for command in (Evaluate, Export, Classes, Demo):
+    for command in (Evaluate, Reproduce, Report, Export, Classes, Demo):
         commands |= Annotated[command, tyro.conf.subcommand(command.__name__.lower())]
     return tyro.cli(
         commands,

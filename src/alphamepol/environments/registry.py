@@ -81,6 +81,15 @@ def gridworld_slope() -> EnvironmentClass[Gridworld]:
     return EnvironmentClass(members, [0.8, 0.2], name="gridworld-slope")
 
 
+def gridworld_slope_everywhere() -> EnvironmentClass[Gridworld]:
+    """The same with the slope on the whole map"""
+    members = {
+        "GWS": Gridworld(FOUR_ROOMS, slope="south", slope_mean=MAX_STEP / 2),
+        "GWN": Gridworld(FOUR_ROOMS, slope="north", slope_mean=MAX_STEP / 2),
+    }
+    return EnvironmentClass(members, [0.8, 0.2], name="gridworld-slope-everywhere")
+
+
 def multigrid() -> EnvironmentClass[Gridworld]:
     """Ten maps with different walls and slopes, equally likely; MG0 is the adverse one"""
     slopes = ["north", "east", "south", "south-east", None, "east", "south", None, None, "east"]
@@ -135,6 +144,7 @@ def minigrid_counterexample() -> HostClass:
 
 CLASSES: dict[str, Callable[[], AnyClass]] = {
     "gridworld-slope": gridworld_slope,
+    "gridworld-slope-everywhere": gridworld_slope_everywhere,
     "multigrid": multigrid,
     "gridworld-counterexample": gridworld_counterexample,
     "ant-stairs": ant_stairs,

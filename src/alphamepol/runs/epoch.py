@@ -1,5 +1,6 @@
 """One epoch of pre-training, all seeds in one program: collect, find neighbours, improve."""
 
+import dataclasses
 from functools import partial
 
 import equinox as eqx
@@ -14,8 +15,8 @@ from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
 from alphamepol.estimation.risk import tail_count
 from alphamepol.images import RandomEncoder
 from alphamepol.learning.alphamepol import EpochReport, Learner, improve_off_policy, improve_on_policy
-from alphamepol.mapping import map_leading_axis
-from alphamepol.policies import GaussianPolicy, regress_mean
+from alphamepol.mapping import map_leading_axis, take
+from alphamepol.policies import GaussianPolicy, Policy, regress_mean
 from alphamepol.runs.checks import check_aliasing, check_learned, check_particles
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.fresh import fresh_policies, measure, particle_deviation
@@ -37,7 +38,7 @@ def start_state(environment_class: AnyClass, config: PretrainConfig, *, look: bo
     """
     keys = split_purposes(seed_keys(config.seed_list))
     parts = jax.vmap(jax.random.split)(keys.policy)
-    members, _ = _draw(keys.policy, 0, environment_class.probabilities, config.minibatches)
+    members, _ = draw_epoch(keys.policy, 0, environment_class.probabilities, config.minibatches)
     size = {"batch": config.batch, "horizon": config.horizon}
     policies = fresh_policies(parts[:, 0], environment_class, config, members=members, **size, look=look)
     if look and policies.scaling is not None:
@@ -49,6 +50,12 @@ def start_state(environment_class: AnyClass, config: PretrainConfig, *, look: bo
         target, low, high = (jnp.array(part, float) for part in (config.initial_mean, space.low, space.high))
         policies = _regress(policies, parts[:, 1], target, low, high)
     return LoopState(jax.vmap(Learner.start)(policies), keys.epochs)
+
+
+def untrained_policies(environment_class: AnyClass, config: PretrainConfig) -> dict[int, Policy]:
+    """What `random` stands for: by seed, the policies that training with these settings begins with, not regressed."""
+    start = start_state(environment_class, dataclasses.replace(config, initial_mean="none"))
+    return {seed: take(start.learners.policy, i) for i, seed in enumerate(config.seed_list)}
 
 
 @jax.jit
@@ -70,7 +77,7 @@ def run_epoch(
     """What `epoch` does to the state, a report, and the samples it used; `encoder` is that of `find_encoder`."""
     names, seeds, when = environment_class.names, config.seed_list, f"epoch {epoch}"
     with stopwatch.phase(SAMPLING):
-        members, keys = _draw(state.keys, epoch, environment_class.probabilities, config.minibatches)
+        members, keys = draw_epoch(state.keys, epoch, environment_class.probabilities, config.minibatches)
         policies = state.learners.policy
         trajectories = wait(
             collect(policies, environment_class, members, batch=config.batch, horizon=config.horizon, keys=keys)
@@ -132,7 +139,7 @@ def _improve_on_policy(learners, trajectories, neighbourhood, rate, tail_size, b
 
 
 @partial(jax.jit, static_argnums=(2, 3))
-def _draw(
+def draw_epoch(
     keys: Key[Array, " seeds"], epoch: int | Int[Array, ""], probabilities: tuple[float, ...], minibatches: int
 ) -> tuple[Int[Array, "seeds minibatches"], Key[Array, " seeds"]]:
     """The members of an epoch's mini-batches and the key of its trajectories."""

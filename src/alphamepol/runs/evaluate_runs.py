@@ -9,15 +9,13 @@ from typing import Any
 import rich.progress
 from rich.console import Console
 
-from alphamepol.environments.host import AnyClass
 from alphamepol.environments.registry import make
 from alphamepol.errors import InputError
 from alphamepol.files import to_json, write_atomically
-from alphamepol.mapping import take
 from alphamepol.runs import figures
 from alphamepol.runs.checks import check_horizon, check_policy_fits
 from alphamepol.runs.config import PretrainConfig
-from alphamepol.runs.epoch import start_state
+from alphamepol.runs.epoch import untrained_policies
 from alphamepol.runs.evaluate import Evaluation, evaluate
 from alphamepol.runs.folder import device_name
 from alphamepol.runs.presets import preset, usual_preset
@@ -54,7 +52,12 @@ def evaluate_runs(
     config.check()
     check_horizon(environment_class, config.horizon)
     first = next(policy for source in sources for policy in source.policies.values())
-    sources = [source if source.policies else _untrained(source, environment_class, config) for source in sources]
+    sources = [
+        source
+        if source.policies
+        else dataclasses.replace(source, policies=untrained_policies(environment_class, config))
+        for source in sources
+    ]
     for source in sources:
         for policy in source.policies.values():
             check_policy_fits(policy, environment_class, f"policy {source.name}")
@@ -86,13 +89,6 @@ def evaluate_runs(
         console.print(comparison_table(evaluations, f"state entropy in {class_name}, mean over seeds [95 % interval]"))
     write_atomically(folder / "summary.json", to_json(summary))
     return folder
-
-
-def _untrained(source: Source, environment_class: AnyClass, config: PretrainConfig) -> Source:
-    """What `random` stands for here: the policies that training with these settings begins with, not regressed."""
-    start = start_state(environment_class, dataclasses.replace(config, initial_mean="none"))
-    policies = {seed: take(start.learners.policy, i) for i, seed in enumerate(config.seed_list)}
-    return dataclasses.replace(source, policies=policies)
 
 
 def _settings(

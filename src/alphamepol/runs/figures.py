@@ -22,6 +22,7 @@ from alphamepol.environments.maps import map_of
 from alphamepol.runs.evaluate import Evaluation
 from alphamepol.runs.plotting import (
     COLOURS,
+    PNG,
     STYLE,
     WALL_COLOUR,
     draw_curves,
@@ -53,11 +54,16 @@ def learning_curves(metrics: Sequence[dict[str, Any]], environment_class: AnyCla
                 axes.fill_between(curve[:, 0], curve[:, 2], curve[:, 3], color=colour, alpha=0.2, linewidth=0)
         axes.set(xlabel="epoch", ylabel="entropy of a mini-batch")
         axes.legend(ncols=2 if len(environment_class) > 4 else 1)
-        save_figure(figure, folder / "learning-curves.png")
+        save_figure(figure, folder, "learning-curves")
     write_csv(folder / "learning-curves.csv", ("member", "epoch", "mean", "lowest", "highest", "seeds"), rows)
 
 
-def entropy_histogram(evaluations: Mapping[str, Evaluation], folder: Path) -> None:
+def entropy_histogram(
+    evaluations: Mapping[str, Evaluation],
+    folder: Path,
+    name: str = "entropy-histogram",
+    formats: Sequence[str] = PNG,
+) -> None:
     """Distribution of the entropy of single trajectories under p_M, one histogram per method, members stacked."""
     shown = {}
     for method, evaluation in evaluations.items():
@@ -80,22 +86,26 @@ def entropy_histogram(evaluations: Mapping[str, Evaluation], folder: Path) -> No
         all_axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
         for axes, (method, parts) in zip(all_axes, shown.items(), strict=True):
             below = np.zeros(len(edges) - 1)
-            for name, colour, (values, weights) in zip(
+            for member, colour, (values, weights) in zip(
                 evaluations[method].members, cycle(COLOURS), parts, strict=False
             ):
                 shares = np.histogram(values, edges, weights=weights)[0]
-                axes.bar(edges[:-1], shares, np.diff(edges), below, align="edge", color=colour, label=name)
+                axes.bar(edges[:-1], shares, np.diff(edges), below, align="edge", color=colour, label=member)
                 below += shares
-                rows += [(method, name, *row) for row in zip(edges[:-1], edges[1:], shares, strict=True)]
+                rows += [(method, member, *row) for row in zip(edges[:-1], edges[1:], shares, strict=True)]
             axes.set(ylabel="share of trajectories", title=method)
             axes.legend(ncols=2 if len(parts) > 4 else 1)
         all_axes[-1].set_xlabel("entropy of one trajectory")
-        save_figure(figure, folder / "entropy-histogram.png")
-    write_csv(folder / "entropy-histogram.csv", ("method", "member", "from", "to", "share"), rows)
+        save_figure(figure, folder, name, formats)
+    write_csv(folder / f"{name}.csv", ("method", "member", "from", "to", "share"), rows)
 
 
 def heat_maps(
-    evaluations: Mapping[str, Evaluation], environment_class: AnyClass, folder: Path, name: str = "heat-maps"
+    evaluations: Mapping[str, Evaluation],
+    environment_class: AnyClass,
+    folder: Path,
+    name: str = "heat-maps",
+    formats: Sequence[str] = PNG,
 ) -> None:
     """Where the agent goes in each member, on a log scale, all seeds together.
 
@@ -117,7 +127,7 @@ def heat_maps(
             _draw_heat_map(axes, maps[method].shares[i], maps[method].extent, environment_class[i], norm)
         colours = ScalarMappable(norm, "viridis")
         figure.colorbar(colours, ax=list(all_axes.values()), label="share of time", shrink=0.8, aspect=30)
-        save_figure(figure, folder / f"{name}.png")
+        save_figure(figure, folder, name, formats)
     write_csv(folder / f"{name}.csv", ("method", "member", "x", "y", "share"), _visit_rows(maps, members))
 
 
@@ -140,7 +150,7 @@ def trails(evaluations: Mapping[str, Evaluation], environment_class: AnyClass, f
                 steps = zip(range(len(trail)), trail[:, 0], trail[:, 1], strict=True)
                 rows += [(method, member, number, *step) for step in steps if np.isfinite(step[1])]
             frame(axes, evaluation.visits.extent, environment_class[i])
-        save_figure(figure, folder / "trails.png")
+        save_figure(figure, folder, "trails")
     write_csv(folder / "trails.csv", ("method", "member", "trajectory", "step", "x", "y"), rows)
 
 
@@ -179,7 +189,12 @@ def _explored(evaluation: Evaluation, member: int) -> str:
 
 
 def returns(
-    returns: Mapping[str, Float[np.ndarray, "tasks iterations"]], tasks: Sequence[Any], member: Member, folder: Path
+    returns: Mapping[str, Float[np.ndarray, "tasks iterations"]],
+    tasks: Sequence[Any],
+    member: Member,
+    folder: Path,
+    name: str = "returns",
+    formats: Sequence[str] = PNG,
 ) -> None:
     """Mean return along the iterations with 95 % bands, and a map of the goals coloured by final return per method.
 
@@ -196,20 +211,24 @@ def returns(
         rows = draw_curves(axes, returns)
         axes.set(xlabel="iteration", ylabel="return, mean over tasks")
         axes.set_ylim(bottom=min(0.0, axes.dataLim.ymin))
-        for column, name in enumerate(maps, start=1):
+        for column, init in enumerate(maps, start=1):
             map_axes = figure.add_subplot(grid[column])
-            _draw_goals(map_axes, np.array(tasks, float), returns[name][:, -1], norm, member, name)
+            _draw_goals(map_axes, np.array(tasks, float), returns[init][:, -1], norm, member, init)
         if maps:
             colours = ScalarMappable(norm, "viridis")
             figure.colorbar(colours, ax=figure.axes[1:], label="final return", shrink=0.75, aspect=30)
-        save_figure(figure, folder / "returns.png")
-    write_csv(folder / "returns.csv", ("init", "iteration", "mean", "low", "high", "tasks"), rows)
+        save_figure(figure, folder, name, formats)
+    write_csv(folder / f"{name}.csv", ("init", "iteration", "mean", "low", "high", "tasks"), rows)
     goal_rows = [
-        (name, number, *(task if planar else [json.dumps(task)]), value)
-        for name, values in returns.items()
+        (init, number, *(task if planar else [json.dumps(task)]), value)
+        for init, values in returns.items()
         for number, (task, value) in enumerate(zip(tasks, values[:, -1].tolist(), strict=True))
     ]
-    write_csv(folder / "tasks.csv", ("init", "task", *(("x", "y") if planar else ("what",)), "final_return"), goal_rows)
+    write_csv(
+        folder / f"{name.replace('returns', 'tasks')}.csv",
+        ("init", "task", *(("x", "y") if planar else ("what",)), "final_return"),
+        goal_rows,
+    )
 
 
 def _draw_goals(

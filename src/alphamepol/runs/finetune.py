@@ -235,13 +235,18 @@ def _summarise(source: Source, plan: Plan, metrics: list[dict[str, Any]], stopwa
         "tasks": [task.describe() for task in plan.tasks],
         "iterations": config.iterations,
         "seeds": list(range(config.seed, config.seed + config.seeds)),
-        "returns": returns.tolist(),
-        **({"returns_by_seed": np.moveaxis(by_seed, 1, 0).tolist()} if config.seeds > 1 else {}),
+        "returns": _rounded(returns),
+        **({"returns_by_seed": _rounded(np.moveaxis(by_seed, 1, 0))} if config.seeds > 1 else {}),
         "final": mean_with_interval(returns[:, -1]),
         "steps_per_second": config.iterations * config.steps * tasks * config.seeds / stopwatch.working,
         "seconds": stopwatch.so_far(),
         "device": device_name(),
     }
+
+
+def _rounded(values: Float[np.ndarray, "..."]) -> list[Any]:
+    """As JSON lists, six decimals: there are many of them."""
+    return values.round(6).tolist()
 
 
 def mean_with_interval(values: Float[np.ndarray, " tasks"]) -> dict[str, Any]:

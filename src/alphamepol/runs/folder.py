@@ -32,6 +32,7 @@ class RunFolder:
         self.summary = self.path / "summary.json"
         self.checkpoints = self.path / "checkpoints"
         self.policies = self.path / "policy"
+        self.evaluation = self.path / "evaluation.safetensors"
         self.discriminators = self.path / "discriminator"
         self.figures = self.path / "figures"
         self.tensorboard = self.path / "tensorboard"

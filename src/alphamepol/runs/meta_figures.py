@@ -13,13 +13,17 @@ from matplotlib.figure import Figure
 
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.policies import Policy, stack_policies
-from alphamepol.runs.plotting import STYLE, draw_curves, draw_walls, frame, save_figure, write_csv
+from alphamepol.runs.plotting import PNG, STYLE, draw_curves, draw_walls, frame, save_figure, write_csv
 from alphamepol.runs.visits import visit_map
 from alphamepol.sampling.sampler import collect
 
 
 def adaptation(
-    before: Float[np.ndarray, "seeds iterations"], after: Float[np.ndarray, "seeds iterations"], folder: Path
+    before: Float[np.ndarray, "seeds iterations"],
+    after: Float[np.ndarray, "seeds iterations"],
+    folder: Path,
+    name: str = "adaptation",
+    formats: Sequence[str] = PNG,
 ) -> None:
     """The return before and after the inner step along meta-training, mean over seeds with 95 % bands."""
     with matplotlib.rc_context(STYLE):
@@ -27,11 +31,17 @@ def adaptation(
         axes = figure.add_subplot()
         rows = draw_curves(axes, {"before the inner step": before, "after it": after})
         axes.set(xlabel="meta-iteration", ylabel="return, mean over tasks")
-        save_figure(figure, folder / "adaptation.png")
-    write_csv(folder / "adaptation.csv", ("return", "iteration", "mean", "low", "high", "seeds"), rows)
+        save_figure(figure, folder, name, formats)
+    write_csv(folder / f"{name}.csv", ("return", "iteration", "mean", "low", "high", "seeds"), rows)
 
 
-def discriminability(values: Float[np.ndarray, "seeds epochs"], skills: int, folder: Path) -> None:
+def discriminability(
+    values: Float[np.ndarray, "seeds epochs"],
+    skills: int,
+    folder: Path,
+    name: str = "discriminability",
+    formats: Sequence[str] = PNG,
+) -> None:
     """How well skills are told apart along the epochs, mean over seeds with a 95 % band."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.0, 3.2), layout="constrained")
@@ -40,8 +50,8 @@ def discriminability(values: Float[np.ndarray, "seeds epochs"], skills: int, fol
         axes.axhline(-math.log(skills), color="black", linewidth=0.8, linestyle="--", label=f"chance, ln 1/{skills}")
         axes.set(xlabel="epoch", ylabel="ln q(z|s), mean over steps", ylim=(None, 0.0))
         axes.legend(loc="best", frameon=True, framealpha=0.7, edgecolor="none")
-        save_figure(figure, folder / "discriminability.png")
-    write_csv(folder / "discriminability.csv", ("method", "epoch", "mean", "low", "high", "seeds"), rows)
+        save_figure(figure, folder, name, formats)
+    write_csv(folder / f"{name}.csv", ("method", "epoch", "mean", "low", "high", "seeds"), rows)
 
 
 def skill_trails(
@@ -87,5 +97,5 @@ def skill_trails(
                 table += [(name, skill, step, *place) for step, place in enumerate(trail.tolist())]
             frame(axes, seen.extent, environment_class[i])
             axes.set_title(name)
-        save_figure(figure, folder / "skill-trails.png")
+        save_figure(figure, folder, "skill-trails")
     write_csv(folder / "skill-trails.csv", ("member", "skill", "step", "x", "y"), table)

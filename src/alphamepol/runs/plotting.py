@@ -31,7 +31,10 @@ STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "legend.frameon": False,
     "figure.dpi": 150,
+    "svg.hashsalt": "alphamepol",
 }
+PNG = ("png",)
+"""The format of the figures of runs."""
 
 
 def draw_curves(axes: Axes, curves: Mapping[str, Float[np.ndarray, "rows steps"]]) -> list[tuple[Any, ...]]:
@@ -71,10 +74,13 @@ def is_a_map(member: Member) -> bool:
     return not isinstance(member, HostMember) or member.map is not None
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})
-    write_atomically(path, buffer.getvalue())
+def save_figure(figure: Figure, folder: Path, name: str, formats: Sequence[str] = PNG) -> None:
+    """Write it once in every format; equal figures give equal files."""
+    without = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+    for suffix in formats:
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=suffix, metadata=without[suffix])
+        write_atomically(folder / f"{name}.{suffix}", buffer.getvalue())
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -29,6 +29,7 @@ _MINIGRID: dict[str, Any] = {
 }
 _PAPER: dict[str, dict[str, Any]] = {
     "gridworld-slope": {"initial_mean": CORNER},
+    "gridworld-slope-everywhere": {"initial_mean": CORNER},
     "multigrid": {"epochs": 50, "trajectories": 500, "alpha": 0.1, "initial_mean": CORNER},
     "gridworld-counterexample": {"epochs": 50, "alpha": 0.35, "initial_mean": CORNER},
     "ant-stairs": _ANT,

@@ -19,6 +19,7 @@ from alphamepol.runs.checks import check_start
 from alphamepol.runs.config import PretrainConfig, config_to_dict
 from alphamepol.runs.epoch import run_epoch, start_state
 from alphamepol.runs.evaluate import evaluate
+from alphamepol.runs.evaluation_files import save_evaluation
 from alphamepol.runs.folder import RunFolder, describe
 from alphamepol.runs.interrupts import Interrupts
 from alphamepol.runs.loop import Loop, LoopState, run_loop, running
@@ -122,13 +123,15 @@ def _run(
         for seed, policy in policies.items():
             save_policy(policy, folder.policy(seed))
         evaluation = evaluate(policies, environment_class, config, track=progress.evaluating)
+        save_evaluation(evaluation, folder.evaluation)
     received.check()
     progress.say("drawing figures")
-    figures.learning_curves(read_metrics(folder.metrics), environment_class, folder.figures)
+    metrics = read_metrics(folder.metrics)
+    figures.learning_curves(metrics, environment_class, folder.figures)
     figures.entropy_histogram({config.label: evaluation}, folder.figures)
     figures.heat_maps({config.label: evaluation}, environment_class, folder.figures)
     # The summary comes last: a run that has one is whole.
-    write_atomically(folder.summary, to_json(summarise(config, evaluation, stopwatch)))
+    write_atomically(folder.summary, to_json(summarise(config, evaluation, metrics, stopwatch)))
     progress.finish(evaluation_table(evaluation, f"final policies of {config.label}"))
 
 

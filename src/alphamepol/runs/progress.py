@@ -60,7 +60,7 @@ class RunProgress:
         if self._console.is_terminal or (time.monotonic() - self._last_line < LINE_EVERY and not task.finished):
             return
         self._last_line = time.monotonic()
-        left = f", {_duration(task.time_remaining)} left" if task.time_remaining else ""
+        left = f", {duration(task.time_remaining)} left" if task.time_remaining else ""
         self.say(f"{self._unit} {int(task.completed)} of {self._total}{left}: {sentence}")
 
     def evaluating(self, members: range) -> Iterator[int]:
@@ -78,7 +78,7 @@ class RunProgress:
         self._console.print(table)
 
 
-def _duration(seconds: float | int) -> str:
+def duration(seconds: float | int) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

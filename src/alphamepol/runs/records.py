@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from alphamepol.environments.host import AnyClass
@@ -15,6 +16,9 @@ from alphamepol.runs.folder import device_name
 from alphamepol.runs.loop import LoopState
 from alphamepol.runs.stopwatch import Stopwatch
 from alphamepol.sampling.trajectories import Trajectories
+
+FIRST_EPOCHS = 10
+"""Epochs whose tail the summary tells of: what a run learned from at its beginning."""
 
 
 def metrics_lines(
@@ -70,14 +74,24 @@ def _sigma(policies: Policy) -> Float[Array, "seeds action"] | None:
     return sigma if policies.scaling is None else sigma * jnp.array(policies.scaling.actions.half_ranges)
 
 
-def summarise(config: PretrainConfig, evaluation: Evaluation, stopwatch: Stopwatch) -> dict[str, Any]:
+def summarise(
+    config: PretrainConfig, evaluation: Evaluation, metrics: list[dict[str, Any]], stopwatch: Stopwatch
+) -> dict[str, Any]:
     """summary.json: the final numbers of a run."""
+    first = [line for line in metrics if line["epoch"] < FIRST_EPOCHS]
     steps = config.epochs * config.trajectories * config.horizon * config.seeds
     return {
         "method": config.method,
         "memory": config.memory,
         "epochs": config.epochs,
         **evaluation.to_dict(),
+        "first_tail_share": {
+            name: [
+                float(np.mean([line["tail_share"][name] for line in first if line["seed"] == seed]))
+                for seed in config.seed_list
+            ]
+            for name in evaluation.members
+        },
         "evaluation_batches": config.evaluation_batches,
         "steps_per_second": steps / stopwatch.working,
         "seconds": stopwatch.so_far(),

@@ -1,0 +1,75 @@
+"""gridworld-slope with other percentiles: α as a dial between the likely and the adverse member."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from alphamepol.experiments import figures
+from alphamepol.experiments.claims import Claim, Quantity, entropy_in, rising
+from alphamepol.experiments.experiment import Drawing, Experiment
+from alphamepol.experiments.figures import Found
+from alphamepol.experiments.planned import Planned, Pretraining
+from alphamepol.experiments.scale import Scale
+from alphamepol.experiments.store import Stored
+from alphamepol.statistics import Estimate, Sample, estimate
+
+CLASS, MEMBERS = "gridworld-slope", ("GWS", "GWN")
+ALPHAS = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1)
+
+
+def experiment(scale: Scale) -> Experiment:
+    runs = [scale.pretraining(CLASS, alpha=alpha) for alpha in ALPHAS]
+    return Experiment(
+        name="alphas",
+        title="gridworld-slope: α from 1 to 0.1",
+        claims=(
+            Claim(
+                "alpha-dial",
+                "lowering α (1, 0.7, 0.5, 0.35, 0.2, 0.1) raises GWN's entropy and lowers GWS's",
+                (
+                    *rising([entropy_in(run, "GWN") for run in runs]),
+                    *rising([entropy_in(run, "GWS") for run in reversed(runs)]),
+                ),
+            ),
+            Claim(
+                "alpha-composition",
+                "the smaller α, the larger GWN's share of the tail in the first epochs",
+                rising([tail_share(run, "GWN") for run in runs], slack=0.05),
+            ),
+        ),
+        drawings=(
+            Drawing("alpha-entropies", "State entropy in each member for each α.", tuple(runs), _entropies),
+            Drawing(
+                "alpha-composition",
+                "GWN's share of the mini-batches that the first ten epochs learn from (it is met one time in five).",
+                tuple(runs),
+                _shares,
+            ),
+        ),
+    )
+
+
+def tail_share(run: Planned, member: str) -> Quantity:
+    """A member's share of the tail in the first epochs."""
+
+    def read(stored: Stored) -> Sample:
+        return Sample.of_seeds(stored.summary["first_tail_share"][member])
+
+    return Quantity(f"{member}'s share of the tail of {run.label}", run, read)
+
+
+def _entropies(found: Found, folder: Path, name: str) -> None:
+    groups = _by_alpha(found, dict.fromkeys(MEMBERS, entropy_in))
+    figures.bars(groups, folder, name, ylabel="state entropy")
+
+
+def _shares(found: Found, folder: Path, name: str) -> None:
+    figures.bars(_by_alpha(found, {"GWN": tail_share}), folder, name, ylabel="share of the tail")
+
+
+def _by_alpha(found: Found, series: dict[str, Callable[[Planned, str], Quantity]]) -> dict[str, dict[str, Estimate]]:
+    groups = {}
+    for run, stored in found.items():
+        assert isinstance(run, Pretraining)
+        values = {member: estimate(quantity(run, member).read(stored)) for member, quantity in series.items()}
+        groups[f"α = {run.config.alpha:g}"] = values
+    return groups

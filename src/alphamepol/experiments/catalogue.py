@@ -1,0 +1,80 @@
+"""All experiments of the paper."""
+
+import difflib
+from collections.abc import Sequence
+
+from alphamepol.errors import InputError
+from alphamepol.experiments import (
+    alphas,
+    baseline,
+    counterexamples,
+    everywhere,
+    exploration,
+    finetuning,
+    meta,
+    multigrid,
+    slope,
+)
+from alphamepol.experiments.claims import Claim
+from alphamepol.experiments.experiment import Experiment
+from alphamepol.experiments.planned import Planned
+from alphamepol.experiments.scale import Scale
+
+EXPERIMENTS = (
+    slope.experiment,
+    alphas.experiment,
+    everywhere.experiment,
+    finetuning.slope,
+    multigrid.experiment,
+    exploration.ant,
+    finetuning.ant,
+    exploration.minigrid,
+    finetuning.minigrid,
+    meta.experiment,
+    counterexamples.gridworld,
+    counterexamples.minigrid,
+    baseline.experiment,
+)
+
+
+def all_experiments(scale: Scale) -> list[Experiment]:
+    """In the order of the report."""
+    return [make(scale) for make in EXPERIMENTS]
+
+
+def choose(experiments: Sequence[Experiment], asked: Sequence[str]) -> tuple[list[Claim], list[Planned]]:
+    """The claims to decide and the runs to do; of a claim only those that it needs."""
+    claims = {claim.id: claim for experiment in experiments for claim in experiment.claims}
+    by_name = {experiment.name: experiment for experiment in experiments}
+    chosen: dict[str, Claim] = {}
+    runs: dict[Planned, None] = {}
+    for name in asked:
+        if name == "all":
+            chosen |= claims
+            runs |= dict.fromkeys(run for experiment in experiments for run in experiment.runs)
+        elif name in by_name:
+            chosen |= {claim.id: claim for claim in by_name[name].claims}
+            runs |= dict.fromkeys(by_name[name].runs)
+        elif name in claims:
+            chosen[name] = claims[name]
+            runs |= dict.fromkeys(claims[name].runs)
+        else:
+            known = [*by_name, *claims, "all"]
+            hint = difflib.get_close_matches(name, known, 1)
+            cure = f"did you mean {hint[0]!r}?" if hint else f"choose from {', '.join(known)}"
+            raise InputError(f"what: {name!r} is no experiment and no claim; {cure}")
+    return list(chosen.values()), _with_needs(runs)
+
+
+def _with_needs(runs: dict[Planned, None]) -> list[Planned]:
+    """Each after what it needs."""
+    ordered: dict[Planned, None] = {}
+
+    def add(run: Planned) -> None:
+        for needed in run.needs:
+            add(needed)
+        ordered[run] = None
+
+    for run in runs:
+        add(run)
+    return list(ordered)

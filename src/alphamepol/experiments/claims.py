@@ -1,0 +1,202 @@
+"""What the paper says, as statements about runs that statistics decide."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from alphamepol.experiments.planned import Finetuning, Planned
+from alphamepol.experiments.store import Store, Stored
+from alphamepol.statistics import (
+    Estimate,
+    Sample,
+    contrast,
+    estimate,
+    probability_of_improvement,
+    weighted_interquartile_mean,
+)
+
+Verdict = Literal["holds", "fails", "undecided"]
+
+ALIKE = 0.1
+"""Nats, or return, by which numbers may differ that are "about the same"."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number of every seed, or of every seed and task, of a run."""
+
+    name: str
+    run: Planned
+    read: Callable[[Stored], Sample]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A sum of the means of quantities, each times a factor, is above a number, or within one of 0.
+
+    It holds if the whole 95 % interval says so, fails if the whole interval says the opposite, and is undecided else.
+    """
+
+    says: str
+    terms: tuple[tuple[float, Quantity], ...]
+    above: float | None = None
+    within: float | None = None
+
+    def judge(self, found: Estimate) -> Verdict:
+        if found.interval is None:
+            return "undecided"
+        low, high = found.interval
+        if self.within is not None:
+            outside = low > self.within or high < -self.within
+            return "fails" if outside else "holds" if -self.within <= low and high <= self.within else "undecided"
+        assert self.above is not None
+        return "holds" if low > self.above else "fails" if high <= self.above else "undecided"
+
+    @property
+    def rule(self) -> str:
+        return f"within ±{self.within:g}" if self.within is not None else f"above {self.above:g}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A finding of the paper."""
+
+    id: str
+    says: str
+    statements: tuple[Statement, ...]
+
+    @property
+    def runs(self) -> list[Planned]:
+        """What it takes to decide it."""
+        return list(dict.fromkeys(q.run for statement in self.statements for _, q in statement.terms))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A statement and what the runs say of it."""
+
+    statement: Statement
+    verdict: Verdict
+    found: Estimate | None
+    """Of the sum."""
+    terms: tuple[tuple[Quantity, Estimate, Estimate], ...]
+    """Mean and inter-quartile mean of each quantity."""
+    improvement: Estimate | None
+    """The probability that the first is above the second, where two are compared."""
+    missing: tuple[str, ...]
+    """Runs that are not there."""
+    shortfalls: tuple[str, ...]
+    """How runs fall short of what was planned."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "says": self.statement.says,
+            "verdict": self.verdict,
+            "rule": self.statement.rule,
+            "found": self.found and self.found.to_dict(),
+            "terms": [
+                {"name": quantity.name, "mean": mean.to_dict(), "interquartile_mean": iqm.to_dict()}
+                for quantity, mean, iqm in self.terms
+            ],
+            "probability_of_improvement": self.improvement and self.improvement.to_dict(),
+            "missing": list(self.missing),
+            "shortfalls": list(self.shortfalls),
+        }
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A claim and its verdict."""
+
+    claim: Claim
+    parts: tuple[Judged, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """It fails if a statement fails, and holds if all do."""
+        verdicts = {part.verdict for part in self.parts}
+        return "fails" if "fails" in verdicts else "holds" if verdicts == {"holds"} else "undecided"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "id": self.claim.id,
+            "claim": self.claim.says,
+            "verdict": self.verdict,
+            "statements": [part.to_dict() for part in self.parts],
+        }
+
+
+def decide(claim: Claim, store: Store) -> Decision:
+    """What the runs in the folder say of a claim."""
+    return Decision(claim, tuple(_judge(statement, store) for statement in claim.statements))
+
+
+def _judge(statement: Statement, store: Store) -> Judged:
+    found = {quantity.run: store.find(quantity.run) for _, quantity in statement.terms}
+    missing = tuple(run.name for run, stored in found.items() if stored is None)
+    shortfalls = tuple(
+        f"{run.name}: {stored.shortfall}" for run, stored in found.items() if stored and stored.shortfall
+    )
+    if missing:
+        return Judged(statement, "undecided", None, (), None, missing, shortfalls)
+    samples: list[tuple[float, Quantity, Sample]] = []
+    for factor, quantity in statement.terms:
+        stored = found[quantity.run]
+        assert stored is not None
+        samples.append((factor, quantity, quantity.read(stored)))
+    sum_of_means = contrast([(factor, sample) for factor, _, sample in samples])
+    terms = tuple(
+        (quantity, estimate(sample), estimate(sample, weighted_interquartile_mean)) for _, quantity, sample in samples
+    )
+    improvement = None
+    if [factor for factor, _, _ in samples] == [1.0, -1.0]:
+        improvement = probability_of_improvement(samples[0][2], samples[1][2])
+    return Judged(statement, statement.judge(sum_of_means), sum_of_means, terms, improvement, (), shortfalls)
+
+
+def greater(first: Quantity, second: Quantity, by: float = 0.0) -> Statement:
+    more = f" by more than {by:g}" if by > 0 else f", or lower by less than {-by:g}" if by < 0 else ""
+    return Statement(f"{first.name} > {second.name}{more}", ((1.0, first), (-1.0, second)), above=by)
+
+
+def alike(first: Quantity, second: Quantity, within: float = ALIKE) -> Statement:
+    terms = ((1.0, first), (-1.0, second))
+    return Statement(f"{first.name} ≈ {second.name}, within {within:g}", terms, within=within)
+
+
+def above(quantity: Quantity, level: float) -> Statement:
+    return Statement(f"{quantity.name} > {level:g}", ((1.0, quantity),), above=level)
+
+
+def below(quantity: Quantity, level: float) -> Statement:
+    return Statement(f"{quantity.name} < {level:g}", ((-1.0, quantity),), above=-level)
+
+
+def rising(quantities: Sequence[Quantity], slack: float = ALIKE) -> tuple[Statement, ...]:
+    """From first to last they rise, and no step goes down by more than the slack."""
+    steps = [greater(later, earlier, by=-slack) for earlier, later in pairwise(quantities)]
+    return greater(quantities[-1], quantities[0]), *steps
+
+
+def entropy_in(run: Planned, member: str, label: str | None = None) -> Quantity:
+    """The entropy of a run's final policies in a member."""
+    name = f"H of {label or run.label} in {member}"
+    return Quantity(name, run, lambda stored: Sample.of_seeds(stored.summary["entropy"][member]))
+
+
+def mean_entropy(run: Planned) -> Quantity:
+    """E^1 under p_M."""
+    return Quantity(f"mean H of {run.label}", run, lambda stored: Sample.of_seeds(stored.summary["mean"]))
+
+
+def final_return(run: Finetuning) -> Quantity:
+    """The return of the last iteration of fine-tuning, of every task and seed."""
+
+    def read(stored: Stored) -> Sample:
+        by_seed = stored.summary.get("returns_by_seed") or [stored.summary["returns"]]
+        return Sample.of_tasks(np.array(by_seed, float)[:, :, -1].T, stored.policies)
+
+    return Quantity(f"return from {run.label} in {run.member}", run, read)

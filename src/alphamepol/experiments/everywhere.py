@@ -1,0 +1,73 @@
+"""gridworld-slope-everywhere: the slope acts on the whole map."""
+
+from functools import partial
+
+import numpy as np
+
+from alphamepol.experiments import figures
+from alphamepol.experiments.claims import Claim, Quantity, Statement, below, entropy_in
+from alphamepol.experiments.experiment import Drawing, Experiment
+from alphamepol.experiments.planned import Planned
+from alphamepol.experiments.scale import Scale
+from alphamepol.experiments.store import Stored
+from alphamepol.statistics import Sample
+
+CLASS, USUAL = "gridworld-slope-everywhere", "gridworld-slope"
+HARDLY = 0.1
+"""The share of time below which a place is hardly reached."""
+
+
+def experiment(scale: Scale) -> Experiment:
+    risk_averse, neutral = (scale.pretraining(CLASS, alpha=alpha) for alpha in (0.2, 1.0))
+    usual = [scale.pretraining(USUAL, alpha=alpha) for alpha in (0.2, 1.0)]
+    random = scale.untrained(CLASS)
+    alone = [scale.specialist(CLASS, number, 2) for number in range(2)]
+    names = {risk_averse: risk_averse.label, neutral: neutral.label, random: random.label}
+    names |= dict.fromkeys(alone, "alone")
+    advantage = Statement(
+        "the advantage of αMEPOL over MEPOL in GWN is larger with the slope everywhere than with it in the north",
+        (
+            (1.0, entropy_in(risk_averse, "GWN", "αMEPOL, slope everywhere,")),
+            (-1.0, entropy_in(neutral, "GWN", "MEPOL, slope everywhere,")),
+            (-1.0, entropy_in(usual[0], "GWN", "αMEPOL, slope in the north,")),
+            (1.0, entropy_in(usual[1], "GWN", "MEPOL, slope in the north,")),
+        ),
+        above=0.0,
+    )
+    return Experiment(
+        name="everywhere",
+        title="gridworld-slope with the slope everywhere",
+        claims=(
+            Claim(
+                "slope-everywhere",
+                "with the slope over the whole map the advantage of αMEPOL in GWN is larger, but the south is hardly "
+                "reached",
+                (advantage, below(time_in_the_south(risk_averse, "GWN"), HARDLY)),
+            ),
+        ),
+        drawings=(
+            Drawing(
+                "everywhere-entropies",
+                "State entropy where the slope acts on the whole map.",
+                (risk_averse, neutral, random, *alone),
+                partial(figures.entropies, names=names),
+            ),
+            Drawing(
+                "everywhere-heat-maps",
+                "Where each method goes where the slope acts on the whole map.",
+                (neutral, risk_averse, random),
+                partial(figures.heat_maps, names=names),
+            ),
+        ),
+    )
+
+
+def time_in_the_south(run: Planned, member: str) -> Quantity:
+    """The share of time in the southern half of the map, per seed."""
+
+    def read(stored: Stored) -> Sample:
+        evaluation = stored.evaluation
+        shares = evaluation.visits.shares[:, evaluation.members.index(member)]
+        return Sample.of_seeds(np.asarray(shares[:, : shares.shape[1] // 2].sum(axis=(1, 2)), float))
+
+    return Quantity(f"time of {run.label} in the south of {member}", run, read)

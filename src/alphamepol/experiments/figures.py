@@ -1,0 +1,137 @@
+"""The figures of experiments: PNG, SVG, and the CSV behind each, readable at the width of a column."""
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from alphamepol.environments.registry import make
+from alphamepol.experiments.planned import Finetuning, Planned
+from alphamepol.experiments.store import Stored
+from alphamepol.runs import figures, meta_figures
+from alphamepol.runs.plotting import COLOURS, STYLE, save_figure, write_csv
+from alphamepol.statistics import Estimate, Sample, estimate
+
+FORMATS = ("png", "svg")
+METHOD_COLOURS = {"αMEPOL": COLOURS[0], "MEPOL": COLOURS[1], "Random": COLOURS[8], "alone": COLOURS[2]}
+"""The same method has the same colour in every figure, by the first word of its label."""
+
+Found = Mapping[Planned, Stored]
+"""The runs of a figure that are there, by what was planned."""
+
+
+def bars(
+    groups: Mapping[str, Mapping[str, Estimate]],
+    folder: Path,
+    name: str,
+    *,
+    ylabel: str,
+    levels: Mapping[str, float] | None = None,
+) -> None:
+    """A bar with its 95 % interval for every series of every group; a dashed line at the level of a group."""
+    series = list(dict.fromkeys(one for group in groups.values() for one in group))
+    colours = _colours(series)
+    rows: list[tuple[Any, ...]] = []
+    with matplotlib.rc_context(STYLE):
+        width = 0.8 / len(series)
+        figure = Figure(figsize=(max(3.4, 0.9 + 0.24 * len(groups) * (len(series) + 1)), 2.8), layout="constrained")
+        axes = figure.add_subplot()
+        for place, (group, values) in enumerate(groups.items()):
+            for number, one in enumerate(series):
+                if one not in values:
+                    continue
+                found = values[one]
+                x = place + (number - (len(series) - 1) / 2) * width
+                ends = found.interval or (found.value, found.value)
+                error = [[found.value - ends[0]], [ends[1] - found.value]]
+                axes.bar(
+                    x, found.value, 0.92 * width, color=colours[one], label=one if one not in _seen(axes) else None
+                )
+                axes.errorbar(x, found.value, np.maximum(error, 0.0), color="black", linewidth=0.9, capsize=1.5)
+                rows.append((group, one, found.value, *ends))
+            if levels and group in levels:
+                axes.plot([place - 0.45, place + 0.45], [levels[group]] * 2, "k--", linewidth=0.9)
+                rows.append((group, "ceiling", levels[group], levels[group], levels[group]))
+        axes.axhline(0.0, color="black", linewidth=0.6)
+        axes.set_xticks(range(len(groups)), list(groups))
+        axes.set(ylabel=ylabel, xlim=(-0.6, len(groups) - 0.4))
+        figure.legend(loc="outside upper center", ncols=min(4, len(series)))
+        save_figure(figure, folder, name, FORMATS)
+    write_csv(folder / f"{name}.csv", ("group", "series", "value", "low", "high"), rows)
+
+
+def entropies(found: Found, folder: Path, name: str, *, names: Mapping[Planned, str]) -> None:
+    """The entropy of every method in every member, and the ceilings."""
+    groups: dict[str, dict[str, Estimate]] = {}
+    levels: dict[str, float] = {}
+    for run, stored in found.items():
+        for member, values in stored.summary["entropy"].items():
+            # A policy trained for one member alone is shown there.
+            if names[run] == "alone" and not _trained_in(stored, member):
+                continue
+            groups.setdefault(member, {})[names[run]] = estimate(Sample.of_seeds(values))
+            if (ceiling := stored.summary["ceiling"][member]) is not None:
+                levels[member] = ceiling
+    if groups:
+        bars(groups, folder, name, ylabel="state entropy", levels=levels)
+
+
+def heat_maps(found: Found, folder: Path, name: str, *, names: Mapping[Planned, str]) -> None:
+    """Where each method goes in every member."""
+    if not found:
+        return
+    evaluations = {names[run]: stored.evaluation for run, stored in found.items()}
+    figures.heat_maps(evaluations, make(next(iter(found)).class_name), folder, name, FORMATS)
+
+
+def histogram(found: Found, folder: Path, name: str) -> None:
+    """The entropy of single trajectories under p_M."""
+    if found:
+        figures.entropy_histogram({run.label: one.evaluation for run, one in found.items()}, folder, name, FORMATS)
+
+
+def returns(found: Found, folder: Path, name: str) -> None:
+    """Return curves with bands, and maps of the goals."""
+    if not found:
+        return
+    run, stored = next(iter(found.items()))
+    assert isinstance(run, Finetuning)
+    curves = {run.label: np.array(stored.summary["returns"]) for run, stored in found.items()}
+    # A run that had less time is drawn as far as all go.
+    shape = np.min([curve.shape for curve in curves.values()], axis=0)
+    curves = {label: curve[: shape[0], : shape[1]] for label, curve in curves.items()}
+    tasks = stored.summary["tasks"][: shape[0]]
+    figures.returns(curves, tasks, make(run.class_name)[run.member], folder, name, FORMATS)
+
+
+def adaptation(found: Found, folder: Path, name: str) -> None:
+    """MAML's return before and after its inner step."""
+    for stored in found.values():
+        before, after = (np.array(stored.summary[part]) for part in ("return_before", "return_after"))
+        meta_figures.adaptation(before, after, folder, name, FORMATS)
+
+
+def discriminability(found: Found, folder: Path, name: str) -> None:
+    """How well DIAYN's skills are told apart."""
+    for stored in found.values():
+        values = np.array(stored.summary["discriminability"])
+        meta_figures.discriminability(values, stored.summary["skills"], folder, name, FORMATS)
+
+
+def _trained_in(stored: Stored, member: str) -> bool:
+    probabilities: Sequence[float] = stored.summary["probabilities"]
+    return probabilities[stored.summary["members"].index(member)] == 1
+
+
+def _colours(series: Sequence[str]) -> dict[str, str]:
+    others = (colour for colour in cycle(COLOURS) if colour not in METHOD_COLOURS.values())
+    known = {one: METHOD_COLOURS.get(one.split(" (")[0]) for one in series}
+    return {one: colour or next(others) for one, colour in known.items()}
+
+
+def _seen(axes: Any) -> list[str]:
+    return axes.get_legend_handles_labels()[1]

@@ -1,0 +1,111 @@
+"""What is measured beside training: untrained policies, and how much gradients vary. Each leaves a run folder."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import rich.progress
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+
+from alphamepol.environments.host import AnyClass
+from alphamepol.environments.registry import resolve_class
+from alphamepol.estimation.entropy import particle_entropy
+from alphamepol.estimation.knn import Neighbourhood
+from alphamepol.estimation.risk import tail_count
+from alphamepol.files import to_json, write_atomically
+from alphamepol.learning.alphamepol import on_policy_gradient
+from alphamepol.mapping import map_leading_axis
+from alphamepol.policies import Policy, stack_policies
+from alphamepol.runs.config import PretrainConfig, config_to_dict
+from alphamepol.runs.epoch import draw_epoch, neighbours_of_minibatches, untrained_policies
+from alphamepol.runs.evaluate import evaluate
+from alphamepol.runs.evaluation_files import save_evaluation
+from alphamepol.runs.folder import RunFolder, describe, device_name
+from alphamepol.runs.stopwatch import EVALUATION, Stopwatch, wait
+from alphamepol.sampling.sampler import collect
+from alphamepol.sampling.trajectories import Trajectories
+from alphamepol.seeds import seed_keys, split_purposes
+
+
+def measure_untrained(class_name: str, config: PretrainConfig, folder: Path) -> None:
+    """Evaluate the policies that pre-training with these settings begins with, not regressed."""
+    environment_class, stopwatch, run = resolve_class(class_name, config.probabilities), Stopwatch(), RunFolder(folder)
+    description = _describe("untrained", environment_class, config)
+    run.claim(description, resume=run.config.is_file())
+    with stopwatch.phase(EVALUATION):
+        policies = untrained_policies(environment_class, config)
+        track = partial(rich.progress.track, description=f"untrained policies in {class_name}", transient=True)
+        evaluation = evaluate(policies, environment_class, config, track=track)
+    save_evaluation(evaluation, run.evaluation)
+    numbers = {"method": "random", "label": "Random", **evaluation.to_dict()}
+    _finish(run, numbers, stopwatch)
+
+
+def measure_gradient_variance(init: Path, class_name: str, config: PretrainConfig, batches: int, folder: Path) -> None:
+    """Sample many batches with the final policies of a run; compare the gradients (E8') and (E9) of each.
+
+    `variance_with_baseline` and `variance_without` are, per seed, the sum over all parameters of the variance from
+    batch to batch; `squared_mean_…` is the squared length of the mean gradient.
+    """
+    environment_class, stopwatch, run = resolve_class(class_name, config.probabilities), Stopwatch(), RunFolder(folder)
+    description = {**_describe("gradient-variance", environment_class, config), "init": str(init), "batches": batches}
+    run.claim(description, resume=run.config.is_file())
+    policies = RunFolder(init).load_policies()
+    stacked = stack_policies(list(policies.values()))
+    keys = split_purposes(seed_keys(list(policies))).evaluation
+    found: dict[bool, list[np.ndarray]] = {True: [], False: []}
+    tail_size = tail_count(config.alpha, config.minibatches)
+    with stopwatch.phase(EVALUATION):
+        for batch in rich.progress.track(range(batches), "gradients of batches", transient=True):
+            members, batch_keys = draw_epoch(keys, batch, environment_class.probabilities, config.minibatches)
+            size = {"batch": config.batch, "horizon": config.horizon}
+            trajectories = wait(collect(stacked, environment_class, members, **size, keys=batch_keys))
+            neighbourhood = wait(neighbours_of_minibatches(trajectories, config.neighbours))
+            for baseline, gradients in found.items():
+                gradients.append(
+                    np.asarray(wait(_gradients(stacked, trajectories, neighbourhood, tail_size, baseline)))
+                )
+    numbers: dict[str, Any] = {
+        "method": config.method,
+        "class": class_name,
+        "seeds": list(policies),
+        "batches": batches,
+    }
+    for baseline, gradients in found.items():
+        values = np.stack(gradients).astype(float)
+        name = "with_baseline" if baseline else "without"
+        numbers[f"variance_{name}"] = values.var(axis=0, ddof=1).sum(axis=-1).tolist()
+        numbers[f"squared_mean_{name}"] = (values.mean(axis=0) ** 2).sum(axis=-1).tolist()
+    _finish(run, numbers, stopwatch)
+
+
+@partial(jax.jit, static_argnums=(3, 4))
+def _gradients(
+    policies: Policy, trajectories: Trajectories, neighbourhood: Neighbourhood, tail_size: int, baseline: bool
+) -> Float[Array, "seeds parameters"]:
+    def one_seed(
+        policy: Policy, trajectories: Trajectories, neighbourhood: Neighbourhood
+    ) -> Float[Array, " parameters"]:
+        entropies = jax.vmap(particle_entropy)(neighbourhood)
+        gradient = on_policy_gradient(policy, trajectories, entropies, tail_size=tail_size, baseline=baseline)
+        return jnp.asarray(ravel_pytree(gradient)[0])
+
+    return map_leading_axis(one_seed)(policies, trajectories, neighbourhood)
+
+
+def _describe(command: str, environment_class: AnyClass, config: PretrainConfig) -> dict[str, Any]:
+    return describe(
+        command,
+        **{"class": environment_class.name},
+        members_sha256=environment_class.fingerprint,
+        config=config_to_dict(config),
+    )
+
+
+def _finish(run: RunFolder, numbers: dict[str, Any], stopwatch: Stopwatch) -> None:
+    # The summary comes last: a run that has one is whole.
+    write_atomically(run.summary, to_json({**numbers, "seconds": stopwatch.so_far(), "device": device_name()}))

@@ -1,0 +1,74 @@
+"""Pieces of an HTML page that needs nothing but itself."""
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+
+def page(title: str, sections: Iterable[tuple[str, str, str]], introduction: str) -> str:
+    """The whole page; sections are (anchor, heading, content)."""
+    sections = [section for section in sections if section[2]]
+    links = "".join(f'<a href="#{anchor}">{escape(heading)}</a>' for anchor, heading, _ in sections)
+    body = "".join(
+        f'<section id="{anchor}"><h2>{escape(heading)}</h2>{content}</section>\n'
+        for anchor, heading, content in sections
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>{escape(title)}</title>
+<style>
+{_resource("page.css")}</style>
+</head>
+<body>
+<h1>{escape(title)}</h1>
+{introduction}
+<nav>{links}</nav>
+{body}<script>
+{_resource("page.js")}</script>
+</body>
+</html>
+"""
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
+    """A table of cells that are HTML already; columns `numbers` are set flush right."""
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        kinds = [' class="number"' if column in numbers else "" for column in range(len(cells))]
+        return (
+            "<tr>" + "".join(f"<{tag}{kind}>{cell}</{tag}>" for kind, cell in zip(kinds, cells, strict=True)) + "</tr>"
+        )
+
+    body = "\n".join(line(row, "td") for row in rows)
+    return f'<div class="wide"><table><thead>{line(header, "th")}</thead><tbody>\n{body}\n</tbody></table></div>\n'
+
+
+def picture(path: Path, caption: str, alternative: str) -> str:
+    """A PNG inside the page."""
+    data = base64.b64encode(path.read_bytes()).decode()
+    return (
+        f'<figure><img alt="{escape(alternative)}" src="data:image/png;base64,{data}">'
+        f"<figcaption>{escape(caption)}</figcaption></figure>\n"
+    )
+
+
+def replay(data: dict[str, Any]) -> str:
+    """A canvas on which trajectories move, with its controls; `page.js` says what the data is."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+    return f"""<div class="replay"><div class="controls"><button type="button">Play</button>
+<input type="range" min="1" max="{data["steps"]}" value="{data["steps"]}" aria-label="time step">
+<output></output></div><canvas role="img" aria-label="trajectories on maps"></canvas>
+<script type="application/json">{text}</script></div>
+"""
+
+
+def _resource(name: str) -> str:
+    return files("alphamepol.experiments").joinpath(name).read_text()

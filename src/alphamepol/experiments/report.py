@@ -1,0 +1,232 @@
+"""`alphamepol report`: everything that runs say, on one page that needs nothing but itself."""
+
+import json
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from alphamepol.environments.gridworld import Gridworld
+from alphamepol.environments.maps import map_of
+from alphamepol.environments.registry import CLASSES, make
+from alphamepol.experiments.claims import Decision, Judged, decide
+from alphamepol.experiments.experiment import Experiment
+from alphamepol.experiments.page import page, picture, replay, table
+from alphamepol.experiments.store import Store, Stored, read_runs
+from alphamepol.files import to_json, write_atomically
+from alphamepol.runs.config import PretrainConfig
+from alphamepol.statistics import Estimate, Sample, estimate, weighted_interquartile_mean
+
+MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}
+TRAILS = 3
+"""Trajectories of a method that are shown in a member."""
+
+
+def write_report(folder: Path, experiments: Sequence[Experiment], store: Store, path: Path | None = None) -> Path:
+    """Decide all claims from the runs that are there; write claims.json and the page; returns the page."""
+    decisions = [decide(claim, store) for experiment in experiments for claim in experiment.claims]
+    write_atomically(folder / "claims.json", to_json([decision.to_dict() for decision in decisions]))
+    stored = sorted(store.all(), key=lambda one: one.folder.name)
+    verdicts = [decision.verdict for decision in decisions]
+    counted = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in MARKS)
+    introduction = (
+        f"<p>{len(decisions)} claims of the paper <i>Unsupervised Reinforcement Learning in Multiple Environments</i>, "
+        f"decided from {len(stored)} runs: {counted}. A statement holds if its whole 95 % interval says so, fails if "
+        "the whole interval says the opposite, and is undecided else. Intervals are bootstrapped over seeds, and over "
+        "tasks where there are tasks.</p>"
+    )
+    sections = [
+        ("claims", "Claims", claims_table(decisions)),
+        *((experiment.name, experiment.title, _figures(experiment, folder / "figures")) for experiment in experiments),
+        ("members", "Entropy, member by member", entropy_tables(stored)),
+        ("returns", "Returns after fine-tuning", returns_table(stored)),
+        ("replays", "Replays", replays(stored)),
+        ("runs", "Runs", runs_table(stored)),
+    ]
+    path = path or folder / "report.html"
+    write_atomically(path, page("αMEPOL: the paper's claims and what these runs say", sections, introduction))
+    return path
+
+
+def claims_table(decisions: Sequence[Decision]) -> str:
+    rows = []
+    for decision in decisions:
+        verdict = decision.verdict
+        said = "".join(f"<li>{_statement(part)}</li>" for part in decision.parts)
+        badge = f'<span class="verdict {verdict}">{MARKS[verdict]} {verdict}</span>'
+        rows.append((f"<code>{decision.claim.id}</code>", badge, f"{escape(decision.claim.says)}<ul>{said}</ul>"))
+    return table(("claim", "verdict", "what the paper says, and what was found"), rows)
+
+
+def _statement(part: Judged) -> str:
+    verdict = f'<span class="{part.verdict}">{MARKS[part.verdict]}</span>'
+    if part.found is None:
+        return f"{verdict} {escape(part.statement.says)}: not run ({escape(', '.join(part.missing))})"
+    means = "; ".join(f"{escape(quantity.name)} {shown(mean)}" for quantity, mean, _ in part.terms)
+    sum_of = f"; difference {shown(part.found)}, asked: {part.statement.rule}" if len(part.terms) > 1 else ""
+    improved = f"; probability of improvement {part.improvement.value:.2f}" if part.improvement else ""
+    short = f". Shorter than planned: {escape('; '.join(part.shortfalls))}" if part.shortfalls else ""
+    return f"{verdict} {escape(part.statement.says)}: {means}{sum_of}{improved}{short}"
+
+
+def _figures(experiment: Experiment, folder: Path) -> str:
+    return "".join(
+        picture(path, drawing.caption, drawing.name)
+        for drawing in experiment.drawings
+        if (path := folder / f"{drawing.name}.png").is_file()
+    )
+
+
+def entropy_tables(stored: Sequence[Stored]) -> str:
+    """For every class: methods beside Random, policies trained for a member alone, and the ceiling."""
+    explored = [one for one in stored if "entropy" in one.summary and isinstance(one.config, PretrainConfig)]
+    parts = []
+    for class_name in dict.fromkeys(one.summary["class"] for one in explored):
+        runs = [one for one in explored if one.summary["class"] == class_name]
+        alone = {_only(one): one for one in runs if _only(one)}
+        shared = [one for one in runs if not _only(one)]
+        members: list[str] = runs[0].summary["members"]
+        rows = []
+        for member in members:
+            cells = [_entropy(one, member) for one in shared]
+            best = _entropy(alone[member], member) if member in alone else ""
+            ceiling = runs[0].summary["ceiling"][member]
+            rows.append((escape(member), *cells, best, "" if ceiling is None else f"{ceiling:.2f}"))
+        rows.append(("mean under p<sub>M</sub>", *(_cell(one.summary["mean"]) for one in shared), "", ""))
+        header = ("member", *(escape(label_of(one)) for one in shared), "trained for it alone", "ceiling")
+        numbers = range(1, len(header))
+        parts.append(f"<h3>{escape(class_name)}</h3>{table(header, rows, numbers)}")
+    note = "<p class='soft'>Mean over seeds [95 % interval], inter-quartile mean after the bar.</p>" if parts else ""
+    return note + "".join(parts)
+
+
+def _entropy(one: Stored, member: str) -> str:
+    return _cell(one.summary["entropy"][member])
+
+
+def _cell(values: Sequence[float]) -> str:
+    sample = Sample.of_seeds(values)
+    return f"{shown(estimate(sample))} | {estimate(sample, weighted_interquartile_mean).value:.2f}"
+
+
+def _only(one: Stored) -> str | None:
+    """The member that a policy was trained for alone."""
+    found = one.summary["probabilities"]
+    return one.summary["members"][found.index(1)] if len(found) > 1 and 1 in found else None
+
+
+def label_of(one: Stored) -> str:
+    """What to call a run's method in a table."""
+    if one.description["command"] == "untrained":
+        return "Random"
+    if one.description["command"] == "finetune":
+        return one.summary["label"]
+    label = getattr(one.config, "label", "")
+    if isinstance(one.config, PretrainConfig) and one.config.update == "on-policy":
+        label += ", on-policy" + ("" if one.config.baseline else " without b")
+    return label
+
+
+def returns_table(stored: Sequence[Stored]) -> str:
+    rows = []
+    tuned = [one for one in stored if one.description["command"] == "finetune"]
+    for one in sorted(tuned, key=lambda one: (one.summary["class"], one.summary["member"], one.summary["label"])):
+        by_seed = np.array(one.summary.get("returns_by_seed") or [one.summary["returns"]])
+        first, last = (Sample.of_tasks(by_seed[:, :, number].T, one.policies) for number in (0, -1))
+        iqm = estimate(last, weighted_interquartile_mean)
+        amount = f"{by_seed.shape[1]} × {by_seed.shape[0]}"
+        where = f"{escape(one.summary['class'])}, {escape(one.summary['member'])}"
+        cells = shown(estimate(first)), shown(estimate(last)), shown(iqm)
+        rows.append((where, escape(one.summary["label"]), amount, str(one.summary["iterations"]), *cells))
+    header = ("member", "from", "tasks × seeds", "iterations", "first return", "final return", "inter-quartile mean")
+    return table(header, rows, range(2, 7)) if rows else ""
+
+
+def replays(stored: Sequence[Stored]) -> str:
+    """Trajectories of every method in the members of gridworlds."""
+    parts = []
+    moving = [one for one in stored if (one.folder / "evaluation.safetensors").is_file()]
+    for class_name in dict.fromkeys(str(one.description["class"]) for one in moving):
+        if class_name not in CLASSES or not isinstance(make(class_name)[0], Gridworld):
+            continue
+        runs = [one for one in moving if one.description["class"] == class_name and not _only(one)]
+        if runs:
+            parts.append(f"<h3>{escape(class_name)}</h3>{replay(_replay_data(class_name, runs))}")
+    return "".join(parts)
+
+
+def _replay_data(class_name: str, runs: Sequence[Stored]) -> dict[str, Any]:
+    environment_class = make(class_name)
+    members: list[dict[str, Any]] = []
+    for number, name in enumerate(environment_class.names):
+        ground = map_of(environment_class[number])
+        assert ground is not None
+        west, east, south, north = ground.extent
+        scale = np.array([1000 / (east - west), 1000 / (north - south)])
+        walls = [
+            [*((np.array(patch.corner) - (west, south)) * scale).round(), *(np.array(patch.size) * scale).round()]
+            for patch in ground.patches
+        ]
+        members.append({"name": name, "walls": np.array(walls, int).tolist()})
+    panels, steps = [], 1
+    for method, one in enumerate(runs):
+        trails = one.evaluation.trails
+        for member in range(len(members)):
+            ways = (trails[member, :TRAILS] + 1) * 500
+            steps = max(steps, ways.shape[1])
+            whole = [way[np.isfinite(way[:, 0])].round().astype(int).ravel().tolist() for way in ways]
+            panels.append({"method": method, "member": member, "trails": whole})
+    labels = [label_of(one) for one in runs]
+    return {"members": members, "methods": labels, "panels": panels, "steps": steps, "columns": len(members)}
+
+
+def runs_table(stored: Sequence[Stored]) -> str:
+    rows = []
+    for one in stored:
+        description = one.description
+        seconds = one.summary.get("seconds", {}).get("total")
+        versions = description.get("versions", {})
+        config = json.dumps(description["config"], indent=1, ensure_ascii=False)
+        details = (
+            f"<details><summary>{escape(one.folder.name)}</summary><pre>{escape(description.get('command_line', ''))}\n"
+            f"{escape(json.dumps(versions))}\n{escape(config)}</pre></details>"
+        )
+        commit = (description.get("commit") or "")[:7] + (
+            "-dirty" if "dirty" in (description.get("commit") or "") else ""
+        )
+        seeds = len(one.summary.get("seeds", []))
+        taken = "" if seconds is None else f"{seconds:.0f}"
+        device = escape(str(description.get("device", "")))
+        rows.append((details, escape(description["command"]), str(seeds), f"<code>{commit}</code>", device, taken))
+    return table(("run and settings", "command", "seeds", "commit", "device", "seconds"), rows, (2, 5))
+
+
+def shown(found: Estimate) -> str:
+    """A number with its interval."""
+    interval = "" if found.interval is None else f" [{_short(found.interval[0])}, {_short(found.interval[1])}]"
+    return f"{_short(found.value)}{interval}"
+
+
+def _short(value: float) -> str:
+    text = f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
+    return text.replace("-", "−")
+
+
+def report_runs(folders: Sequence[Path], path: Path) -> None:
+    """A page of any runs: their numbers, figures, replays and settings."""
+    stored = read_runs(folders)
+    figures = ""
+    for one in stored:
+        pictures = sorted((one.folder / "figures").glob("*.png"))
+        drawn = "".join(picture(path, path.stem, path.stem) for path in pictures)
+        figures += f"<h3>{escape(one.folder.name)}</h3>{drawn}" if drawn else ""
+    sections = [
+        ("members", "Entropy, member by member", entropy_tables(stored)),
+        ("returns", "Returns after fine-tuning", returns_table(stored)),
+        ("figures", "Figures", figures),
+        ("replays", "Replays", replays(stored)),
+        ("runs", "Runs", runs_table(stored)),
+    ]
+    write_atomically(path, page("αMEPOL: runs", sections, ""))

@@ -1,0 +1,156 @@
+"""`alphamepol reproduce`: do the runs of experiments, draw their figures, and decide what the paper claims."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from alphamepol.errors import InputError, RunError
+from alphamepol.experiments.catalogue import all_experiments, choose
+from alphamepol.experiments.claims import Decision, decide
+from alphamepol.experiments.estimates import Clock
+from alphamepol.experiments.experiment import Experiment
+from alphamepol.experiments.planned import Planned
+from alphamepol.experiments.report import report_runs, shown, write_report
+from alphamepol.experiments.scale import Scale, ScaleName
+from alphamepol.experiments.store import Store
+from alphamepol.files import to_json, write_atomically
+from alphamepol.runs.progress import duration
+
+COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}
+
+
+def reproduce(asked: Sequence[str], scale_name: ScaleName, folder: Path, *, dry_run: bool) -> None:
+    """Do what is asked, as far as it is not done already; what fails does not keep the rest from being done."""
+    console, scale = Console(highlight=False), Scale(scale_name)
+    experiments = all_experiments(scale)
+    claims, runs = choose(experiments, asked or ["all"])
+    _check_scale(folder, scale_name)
+    store = Store(folder)
+    if dry_run:
+        console.print(_plan_table(runs, store))
+        return
+    write_atomically(_marker(folder), to_json({"scale": scale_name}))
+    failures = _do(runs, store, console)
+    concerned = [
+        one for one in experiments if any(claim in one.claims for claim in claims) or set(one.runs) <= set(runs)
+    ]
+    draw(concerned, store)
+    decisions = [decide(claim, store) for claim in claims]
+    page = write_report(folder, experiments, store)
+    console.print(verdict_table(decisions))
+    console.print(f"Report: {page}    Runs: {store.runs}    Figures: {folder / 'figures'}", soft_wrap=True)
+    if failures:
+        raise RunError(f"{len(failures)} of {len(runs)} runs could not be done: {'; '.join(failures)}")
+
+
+def draw(experiments: Sequence[Experiment], store: Store) -> None:
+    """Draw every figure for which there are runs."""
+    for experiment in experiments:
+        for drawing in experiment.drawings:
+            found = {run: stored for run in drawing.runs if (stored := store.find(run)) is not None}
+            if found:
+                drawing.draw(found, store.folder / "figures", drawing.name)
+
+
+def _do(runs: Sequence[Planned], store: Store, console: Console) -> list[str]:
+    """Do one after the other; returns why some could not be done."""
+    failures: list[str] = []
+    failed: set[Planned] = set()
+    to_do = [run for run in runs if not store.is_done(run)]
+    clock = Clock(store)
+    for number, run in enumerate(to_do):
+        if failed.intersection(run.needs):
+            failed.add(run)
+            continue
+        left = sum(clock.seconds(other) for other in to_do[number:])
+        console.rule(f"run {number + 1} of {len(to_do)}, about {duration(left)} left in all", align="left")
+        try:
+            run.do(store.place_of(run), store.place_of)
+        except (InputError, RunError) as error:
+            console.print(f"{run.name}: {error}", soft_wrap=True)
+            failures.append(f"{run.name} ({error})")
+            failed.add(run)
+        store.look()
+    return failures
+
+
+def _plan_table(runs: Sequence[Planned], store: Store) -> Table:
+    clock = Clock(store)
+    table = Table(title="runs", title_justify="left")
+    for column in ("run", "seeds", "state", "time"):
+        table.add_column(column, justify="right" if column in ("seeds", "time") else "left", overflow="fold")
+    left = 0.0
+    for run in runs:
+        seconds = 0.0 if store.is_done(run) else clock.seconds(run)
+        left += seconds
+        time = "" if store.is_done(run) else f"about {duration(seconds)}"
+        table.add_row(run.name, str(run.config.seeds), _state(run, store), time)
+    table.add_section()
+    table.add_row("all that is left", "", "", f"about {duration(left)}")
+    return table
+
+
+def _state(run: Planned, store: Store) -> str:
+    if store.is_done(run):
+        return "done"
+    if (store.place_of(run) / "config.json").is_file():
+        return "begun"
+    shorter = store.find(run)
+    return f"only shorter: {shorter.shortfall}" if shorter else "to do"
+
+
+def verdict_table(decisions: Sequence[Decision]) -> Table:
+    """Claims, what the numbers are, and the verdicts."""
+    table = Table(title="what the paper says, and what these runs say", title_justify="left", show_lines=True)
+    for column in ("claim", "statement", "found [95 %]", "verdict"):
+        table.add_column(column)
+    for decision in decisions:
+        for number, part in enumerate(decision.parts):
+            found = "not run" if part.found is None else shown(part.found)
+            name = f"{decision.claim.id}\n[{COLOURS[decision.verdict]}]{decision.verdict}" if number == 0 else ""
+            verdict = f"[{COLOURS[part.verdict]}]{part.verdict}"
+            table.add_row(name, f"{part.statement.says}", f"{found}\n({part.statement.rule})", verdict)
+    return table
+
+
+def _marker(folder: Path) -> Path:
+    return folder / "reproduction.json"
+
+
+def scale_of(folder: Path) -> ScaleName | None:
+    """The scale of the reproduction in a folder; None if there is none."""
+    try:
+        found = json.loads(_marker(folder).read_text())["scale"]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"folder: {_marker(folder)} cannot be read ({error})") from error
+    if found not in ("quick", "paper"):
+        raise InputError(f"folder: {_marker(folder)} names the scale {found!r}; only quick and paper are known")
+    return found
+
+
+def _check_scale(folder: Path, scale: ScaleName) -> None:
+    if folder.is_file():
+        raise InputError(f"folder: {folder} is a file; give the name of a folder")
+    found = scale_of(folder)
+    if found is not None and found != scale:
+        raise InputError(
+            f"folder: {folder} holds a reproduction at scale {found}, not {scale}; choose another --folder"
+        )
+
+
+def report(folders: Sequence[Path], out: Path | None) -> Path:
+    """The page of a reproduction, its figures drawn anew; or of the runs in some folders."""
+    first = folders[0]
+    scale = scale_of(first) if len(folders) == 1 else None
+    if scale is None:
+        path = out or (first / "report.html" if len(folders) == 1 else Path("report.html"))
+        report_runs(folders, path)
+        return path
+    store, experiments = Store(first), all_experiments(Scale(scale))
+    draw(experiments, store)
+    return write_report(first, experiments, store, out)
