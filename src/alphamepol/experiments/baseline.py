@@ -1,6 +1,7 @@
 """The baseline b = −VaR of the on-policy gradient: same performance, less variance?"""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -9,18 +10,21 @@ from alphamepol.experiments.claims import Claim, Quantity, above, alike
 from alphamepol.experiments.experiment import Drawing, Experiment
 from alphamepol.experiments.figures import Found
 from alphamepol.experiments.planned import GradientVariance, Planned
-from alphamepol.experiments.scale import Scale
+from alphamepol.experiments.scale import Scale, ScaleName
 from alphamepol.experiments.store import Stored
 from alphamepol.statistics import Sample, estimate
 
 CLASS, ALPHA = "gridworld-slope", 0.35
-RATE = 1e-3
-"""The on-policy rate: one step an epoch, where off-policy epochs have thirty."""
+SETTINGS: dict[ScaleName, dict[str, Any]] = {
+    "paper": {"epochs": 300, "learning_rate": 1e-4},
+    "quick": {"epochs": 60, "learning_rate": 3e-4},
+}
+"""On-policy epochs take one step where off-policy ones take thirty: more of both."""
 BATCHES = 50
 
 
 def experiment(scale: Scale) -> Experiment:
-    settings = {"seeds": 4, "alpha": ALPHA, "update": "on-policy", "learning_rate": RATE}
+    settings = {"seeds": 4, "alpha": ALPHA, "update": "on-policy", **SETTINGS[scale.name]}
     with_b, without = (scale.pretraining(CLASS, **settings, baseline=baseline) for baseline in (True, False))
     variances = [GradientVariance(run, BATCHES if scale.name == "paper" else 10) for run in (with_b, without)]
     names = {with_b: "with b", without: "without b"}

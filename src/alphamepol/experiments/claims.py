@@ -120,6 +120,11 @@ class Decision:
         verdicts = {part.verdict for part in self.parts}
         return "fails" if "fails" in verdicts else "holds" if verdicts == {"holds"} else "undecided"
 
+    @property
+    def was_run(self) -> bool:
+        """Whether all its runs are there, at least shorter ones."""
+        return not any(part.missing for part in self.parts)
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "id": self.claim.id,
@@ -158,8 +163,10 @@ def _judge(statement: Statement, store: Store) -> Judged:
 
 
 def greater(first: Quantity, second: Quantity, by: float = 0.0) -> Statement:
-    more = f" by more than {by:g}" if by > 0 else f", or lower by less than {-by:g}" if by < 0 else ""
-    return Statement(f"{first.name} > {second.name}{more}", ((1.0, first), (-1.0, second)), above=by)
+    """The first is above the second; by more than so much, or, if that is negative, at least not so much below."""
+    relation = f"is not {-by:g} below" if by < 0 else ">"
+    more = f" by more than {by:g}" if by > 0 else ""
+    return Statement(f"{first.name} {relation} {second.name}{more}", ((1.0, first), (-1.0, second)), above=by)
 
 
 def alike(first: Quantity, second: Quantity, within: float = ALIKE) -> Statement:

@@ -38,7 +38,8 @@ def bars(
     rows: list[tuple[Any, ...]] = []
     with matplotlib.rc_context(STYLE):
         width = 0.8 / len(series)
-        figure = Figure(figsize=(max(3.4, 0.9 + 0.24 * len(groups) * (len(series) + 1)), 2.8), layout="constrained")
+        room = max(0.7, 0.24 * (len(series) + 1))
+        figure = Figure(figsize=(max(3.4, 0.9 + room * len(groups)), 2.8), layout="constrained")
         axes = figure.add_subplot()
         for place, (group, values) in enumerate(groups.items()):
             for number, one in enumerate(series):

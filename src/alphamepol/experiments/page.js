@@ -10,6 +10,7 @@ function replay(box, data) {
   const output = box.querySelector("output");
   const context = canvas.getContext("2d");
   const panels = data.panels;
+  const members = data.members.length;
   const steps = data.steps;
   let time = steps;
   let playing = false;
@@ -17,14 +18,13 @@ function replay(box, data) {
 
   function layout() {
     const width = canvas.clientWidth || 320;
-    const columns = Math.max(1, Math.min(data.columns, Math.floor(width / (data.columns > 4 ? 118 : 170))));
     const gap = 10;
     const title = 20;
-    const side = Math.min(260, (width - gap * (columns - 1)) / columns);
-    // Rows keep a method together: what does not fit beside goes below.
-    const perMethod = Math.ceil(data.columns / columns);
-    const rows = perMethod * data.methods.length;
-    const height = rows * (side + title + gap);
+    const most = Math.max(1, Math.floor((width + gap) / (members > 4 ? 128 : 170)));
+    // The members of a method stay in one row if they fit.
+    const columns = members <= most ? Math.min(panels.length, most - (most % members)) : most;
+    const side = Math.min(220, (width - gap * (columns - 1)) / columns);
+    const height = Math.ceil(panels.length / columns) * (side + title + gap);
     const ratio = window.devicePixelRatio || 1;
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
       canvas.width = Math.round(width * ratio);
@@ -33,18 +33,16 @@ function replay(box, data) {
     }
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
-    return { columns, gap, title, side, perMethod };
+    return { columns, gap, title, side };
   }
 
   function draw() {
-    const { columns, gap, title, side, perMethod } = layout();
+    const { columns, gap, title, side } = layout();
     context.font = "12px system-ui, sans-serif";
     context.textBaseline = "alphabetic";
-    for (const panel of panels) {
-      const column = panel.member % columns;
-      const row = panel.method * perMethod + Math.floor(panel.member / columns);
-      const left = column * (side + gap);
-      const top = row * (side + title + gap) + title;
+    panels.forEach((panel, place) => {
+      const left = (place % columns) * (side + gap);
+      const top = Math.floor(place / columns) * (side + title + gap) + title;
       const at = (x, y) => [left + (x / 1000) * side, top + (1 - y / 1000) * side];
       context.fillStyle = "#1b1f24";
       context.fillText(data.methods[panel.method] + ", " + data.members[panel.member].name, left, top - 6, side);
@@ -73,7 +71,7 @@ function replay(box, data) {
         context.arc(x, y, 3.5, 0, 2 * Math.PI);
         context.fill();
       });
-    }
+    });
     slider.value = String(Math.floor(time));
     output.textContent = "step " + Math.floor(time) + " of " + steps;
   }

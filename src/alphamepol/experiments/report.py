@@ -11,7 +11,7 @@ import numpy as np
 from alphamepol.environments.gridworld import Gridworld
 from alphamepol.environments.maps import map_of
 from alphamepol.environments.registry import CLASSES, make
-from alphamepol.experiments.claims import Decision, Judged, decide
+from alphamepol.experiments.claims import Decision, Judged
 from alphamepol.experiments.experiment import Experiment
 from alphamepol.experiments.page import page, picture, replay, table
 from alphamepol.experiments.store import Store, Stored, read_runs
@@ -20,17 +20,20 @@ from alphamepol.runs.config import PretrainConfig
 from alphamepol.statistics import Estimate, Sample, estimate, weighted_interquartile_mean
 
 MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}
+PLURALS = {"holds": "hold", "fails": "fail", "undecided": "are undecided"}
 TRAILS = 3
 """Trajectories of a method that are shown in a member."""
 
 
-def write_report(folder: Path, experiments: Sequence[Experiment], store: Store, path: Path | None = None) -> Path:
-    """Decide all claims from the runs that are there; write claims.json and the page; returns the page."""
-    decisions = [decide(claim, store) for experiment in experiments for claim in experiment.claims]
+def write_report(
+    store: Store, experiments: Sequence[Experiment], decisions: Sequence[Decision], path: Path | None = None
+) -> Path:
+    """Write claims.json and the page, with the figures that are there; returns the page."""
+    folder = store.folder
     write_atomically(folder / "claims.json", to_json([decision.to_dict() for decision in decisions]))
     stored = sorted(store.all(), key=lambda one: one.folder.name)
     verdicts = [decision.verdict for decision in decisions]
-    counted = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in MARKS)
+    counted = ", ".join(f"{verdicts.count(verdict)} {plural}" for verdict, plural in PLURALS.items())
     introduction = (
         f"<p>{len(decisions)} claims of the paper <i>Unsupervised Reinforcement Learning in Multiple Environments</i>, "
         f"decided from {len(stored)} runs: {counted}. A statement holds if its whole 95 % interval says so, fails if "
@@ -54,7 +57,9 @@ def claims_table(decisions: Sequence[Decision]) -> str:
     rows = []
     for decision in decisions:
         verdict = decision.verdict
-        said = "".join(f"<li>{_statement(part)}</li>" for part in decision.parts)
+        missing = dict.fromkeys(name for part in decision.parts for name in part.missing)
+        said = "".join(f"<li>{_statement(part)}</li>" for part in decision.parts if part.found is not None)
+        said += f"<li>not run: {escape(', '.join(missing))}</li>" if missing else ""
         badge = f'<span class="verdict {verdict}">{MARKS[verdict]} {verdict}</span>'
         rows.append((f"<code>{decision.claim.id}</code>", badge, f"{escape(decision.claim.says)}<ul>{said}</ul>"))
     return table(("claim", "verdict", "what the paper says, and what was found"), rows)
@@ -62,13 +67,12 @@ def claims_table(decisions: Sequence[Decision]) -> str:
 
 def _statement(part: Judged) -> str:
     verdict = f'<span class="{part.verdict}">{MARKS[part.verdict]}</span>'
-    if part.found is None:
-        return f"{verdict} {escape(part.statement.says)}: not run ({escape(', '.join(part.missing))})"
-    means = "; ".join(f"{escape(quantity.name)} {shown(mean)}" for quantity, mean, _ in part.terms)
-    sum_of = f"; difference {shown(part.found)}, asked: {part.statement.rule}" if len(part.terms) > 1 else ""
-    improved = f"; probability of improvement {part.improvement.value:.2f}" if part.improvement else ""
+    assert part.found is not None
+    means = " and ".join(shown(mean) for _, mean, _ in part.terms)
+    difference = f", difference {shown(part.found)}" if len(part.terms) > 1 else ""
+    improved = f", probability of improvement {part.improvement.value:.2f}" if part.improvement else ""
     short = f". Shorter than planned: {escape('; '.join(part.shortfalls))}" if part.shortfalls else ""
-    return f"{verdict} {escape(part.statement.says)}: {means}{sum_of}{improved}{short}"
+    return f"{verdict} {escape(part.statement.says)}: {means}{difference}{improved}{short}"
 
 
 def _figures(experiment: Experiment, folder: Path) -> str:
@@ -87,28 +91,40 @@ def entropy_tables(stored: Sequence[Stored]) -> str:
         runs = [one for one in explored if one.summary["class"] == class_name]
         alone = {_only(one): one for one in runs if _only(one)}
         shared = [one for one in runs if not _only(one)]
-        members: list[str] = runs[0].summary["members"]
-        rows = []
-        for member in members:
-            cells = [_entropy(one, member) for one in shared]
-            best = _entropy(alone[member], member) if member in alone else ""
-            ceiling = runs[0].summary["ceiling"][member]
-            rows.append((escape(member), *cells, best, "" if ceiling is None else f"{ceiling:.2f}"))
-        rows.append(("mean under p<sub>M</sub>", *(_cell(one.summary["mean"]) for one in shared), "", ""))
-        header = ("member", *(escape(label_of(one)) for one in shared), "trained for it alone", "ceiling")
-        numbers = range(1, len(header))
-        parts.append(f"<h3>{escape(class_name)}</h3>{table(header, rows, numbers)}")
+        parts.append(f"<h3>{escape(class_name)}</h3>{_entropy_table(shared, alone)}")
     note = "<p class='soft'>Mean over seeds [95 % interval], inter-quartile mean after the bar.</p>" if parts else ""
     return note + "".join(parts)
 
 
-def _entropy(one: Stored, member: str) -> str:
-    return _cell(one.summary["entropy"][member])
+def _entropy_table(shared: Sequence[Stored], alone: dict[str | None, Stored]) -> str:
+    first = [*shared, *alone.values()][0]
+    members: list[str] = first.summary["members"]
+    ceilings = [first.summary["ceiling"][member] for member in members]
+    columns = [
+        ("", *map(escape, members), "mean under p<sub>M</sub>"),
+        *(
+            (
+                escape(label_of(one)),
+                *(_cell(one.summary["entropy"][member]) for member in members),
+                _cell(one.summary["mean"]),
+            )
+            for one in shared
+        ),
+        (
+            "trained for it alone",
+            *(_cell(alone[member].summary["entropy"][member]) if member in alone else "" for member in members),
+            "",
+        ),
+        ("ceiling", *("" if ceiling is None else _short(ceiling) for ceiling in ceilings), ""),
+    ]
+    # Rows are what there are more of.
+    lines = columns if len(columns) > len(members) + 2 else list(zip(*columns, strict=True))
+    return table(lines[0], lines[1:], range(1, len(lines[0])))
 
 
 def _cell(values: Sequence[float]) -> str:
     sample = Sample.of_seeds(values)
-    return f"{shown(estimate(sample))} | {estimate(sample, weighted_interquartile_mean).value:.2f}"
+    return f"{shown(estimate(sample))} | {_short(estimate(sample, weighted_interquartile_mean).value)}"
 
 
 def _only(one: Stored) -> str | None:
@@ -179,7 +195,7 @@ def _replay_data(class_name: str, runs: Sequence[Stored]) -> dict[str, Any]:
             whole = [way[np.isfinite(way[:, 0])].round().astype(int).ravel().tolist() for way in ways]
             panels.append({"method": method, "member": member, "trails": whole})
     labels = [label_of(one) for one in runs]
-    return {"members": members, "methods": labels, "panels": panels, "steps": steps, "columns": len(members)}
+    return {"members": members, "methods": labels, "panels": panels, "steps": steps}
 
 
 def runs_table(stored: Sequence[Stored]) -> str:

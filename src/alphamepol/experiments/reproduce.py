@@ -34,25 +34,26 @@ def reproduce(asked: Sequence[str], scale_name: ScaleName, folder: Path, *, dry_
         return
     write_atomically(_marker(folder), to_json({"scale": scale_name}))
     failures = _do(runs, store, console)
-    concerned = [
-        one for one in experiments if any(claim in one.claims for claim in claims) or set(one.runs) <= set(runs)
-    ]
-    draw(concerned, store)
-    decisions = [decide(claim, store) for claim in claims]
-    page = write_report(folder, experiments, store)
-    console.print(verdict_table(decisions))
+    page = write_page(experiments, store)
+    console.print(verdict_table([decide(claim, store) for claim in claims]))
     console.print(f"Report: {page}    Runs: {store.runs}    Figures: {folder / 'figures'}", soft_wrap=True)
     if failures:
         raise RunError(f"{len(failures)} of {len(runs)} runs could not be done: {'; '.join(failures)}")
 
 
-def draw(experiments: Sequence[Experiment], store: Store) -> None:
-    """Draw every figure for which there are runs."""
-    for experiment in experiments:
-        for drawing in experiment.drawings:
-            found = {run: stored for run in drawing.runs if (stored := store.find(run)) is not None}
-            if found:
-                drawing.draw(found, store.folder / "figures", drawing.name)
+def write_page(experiments: Sequence[Experiment], store: Store, path: Path | None = None) -> Path:
+    """Draw the figures of experiments that were done, at least in part, decide all claims, and write the page."""
+    decisions = {claim.id: decide(claim, store) for experiment in experiments for claim in experiment.claims}
+    done = [
+        experiment
+        for experiment in experiments
+        if not experiment.claims or any(decisions[claim.id].was_run for claim in experiment.claims)
+    ]
+    for drawing in (drawing for experiment in done for drawing in experiment.drawings):
+        found = {run: stored for run in drawing.runs if (stored := store.find(run)) is not None}
+        if found:
+            drawing.draw(found, store.folder / "figures", drawing.name)
+    return write_report(store, experiments, list(decisions.values()), path)
 
 
 def _do(runs: Sequence[Planned], store: Store, console: Console) -> list[str]:
@@ -124,7 +125,7 @@ def scale_of(folder: Path) -> ScaleName | None:
     """The scale of the reproduction in a folder; None if there is none."""
     try:
         found = json.loads(_marker(folder).read_text())["scale"]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"folder: {_marker(folder)} cannot be read ({error})") from error
@@ -152,5 +153,4 @@ def report(folders: Sequence[Path], out: Path | None) -> Path:
         report_runs(folders, path)
         return path
     store, experiments = Store(first), all_experiments(Scale(scale))
-    draw(experiments, store)
-    return write_report(first, experiments, store, out)
+    return write_page(experiments, store, out)

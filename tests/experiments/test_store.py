@@ -1,0 +1,145 @@
+"""Runs are known by what they compute: not by their folder, nor by fields that were added later."""
+
+import dataclasses
+import json
+
+import pytest
+
+from alphamepol import FinetuneConfig, InputError, MetatrainConfig, PretrainConfig
+from alphamepol.experiments.planned import Finetuning, GradientVariance, Metatraining, Pretraining, hash_of
+from alphamepol.experiments.store import Store, read_runs
+from alphamepol.runs.config import config_to_dict
+
+PLANNED = Pretraining("gridworld-slope", PretrainConfig(epochs=100, seeds=5))
+TUNED = Finetuning("gridworld-slope", "GWN", FinetuneConfig(seeds=2), PLANNED)
+
+
+def write(store: Store, name: str, planned, *, finished: bool = True, **parts) -> None:
+    """A run folder as the commands leave it, without what nobody reads here."""
+    folder = store.runs / name
+    folder.mkdir(parents=True)
+    description = {"command": planned.command, "class": planned.class_name, "config": config_to_dict(planned.config)}
+    (folder / "config.json").write_text(json.dumps(description | parts))
+    if finished:
+        (folder / "summary.json").write_text(json.dumps({"name": name}))
+    store.look()
+
+
+def changed(planned, **fields):
+    return dataclasses.replace(planned, config=dataclasses.replace(planned.config, **fields))
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return Store(tmp_path)
+
+
+def test_a_run_is_found_whatever_its_folder_is_called(store) -> None:
+    assert store.find(PLANNED) is None
+    assert not store.is_done(PLANNED)
+    write(store, "some-name", PLANNED)
+    assert store.find(PLANNED).summary == {"name": "some-name"}
+    assert store.find(PLANNED).shortfall == ""
+    assert store.is_done(PLANNED)
+    assert store.place_of(PLANNED) == store.runs / "some-name"
+
+
+def test_what_does_not_decide_what_is_learned_does_not_count(store) -> None:
+    write(store, "run", changed(PLANNED, checkpoint_every=3, evaluation_batches=7))
+    assert store.is_done(PLANNED)
+    for other in ({"learning_rate": 2e-5}, {"alpha": 0.3}, {"seed": 1}, {"epochs": 101}):
+        assert not store.is_done(changed(PLANNED, **other))
+    assert not store.is_done(dataclasses.replace(PLANNED, class_name="multigrid"))
+
+
+def test_a_field_that_was_added_later_changes_nothing(store) -> None:
+    write(store, "run", PLANNED)
+    path = store.runs / "run" / "config.json"
+    description = json.loads(path.read_text())
+    del description["config"]["feature_noise"]
+    path.write_text(json.dumps(description))
+    store.look()
+    assert store.is_done(PLANNED)
+
+
+def test_an_unfinished_run_is_gone_on_with_and_a_new_one_has_a_telling_name(store) -> None:
+    place = store.place_of(PLANNED)
+    assert place.name == f"gridworld-slope-alpha-0.2-{hash_of(PLANNED.identity)[:8]}"
+    write(store, "begun", PLANNED, finished=False)
+    assert store.find(PLANNED) is None
+    assert not store.is_done(PLANNED)
+    assert store.place_of(PLANNED).name == "begun"
+    assert store.all() == []
+    write(store, "finished", PLANNED)
+    assert store.place_of(PLANNED).name == "finished"
+
+
+def test_a_shorter_run_stands_in_and_says_so(store) -> None:
+    write(store, "short", changed(PLANNED, epochs=30, seeds=2))
+    write(store, "longer", changed(PLANNED, epochs=60, seeds=2))
+    write(store, "too-long", changed(PLANNED, epochs=200))
+    write(store, "other", changed(PLANNED, epochs=90, alpha=0.5))
+    found = store.find(PLANNED)
+    assert found.folder.name == "longer"
+    assert found.shortfall == "60 of 100 epochs, 2 of 5 seeds"
+    assert not store.is_done(PLANNED)
+
+
+def test_fine_tuning_is_known_by_the_run_it_began_from(store) -> None:
+    write(store, "before", PLANNED)
+    write(store, "tuned", TUNED, member="GWN", init="elsewhere/runs/before")
+    assert store.is_done(TUNED)
+    assert store.find(TUNED).policies == 5
+    assert not store.is_done(dataclasses.replace(TUNED, member="GWS"))
+    assert not store.is_done(dataclasses.replace(TUNED, init=changed(PLANNED, alpha=0.5)))
+    assert not store.is_done(dataclasses.replace(TUNED, init=None))
+    # The size of the network counts for Random alone.
+    assert store.is_done(changed(TUNED, hidden=(8,), initial_log_std=0.0))
+    random = dataclasses.replace(TUNED, init=None)
+    write(store, "random", random, member="GWN", init="random")
+    assert store.find(random).policies == 0
+    assert not store.is_done(changed(random, hidden=(8,)))
+
+
+def test_fine_tuning_from_a_shorter_run_is_shorter(store) -> None:
+    write(store, "before", changed(PLANNED, epochs=30))
+    write(store, "tuned", TUNED, member="GWN", init="before")
+    assert store.find(TUNED).shortfall == "from a shorter run"
+
+
+def test_fine_tuning_from_an_unknown_run_is_nobodys(store) -> None:
+    write(store, "tuned", TUNED, member="GWN", init="gone")
+    assert store.find(TUNED) is None
+    assert store.all() == []
+
+
+def test_meta_training_is_known_by_its_skills_and_gradients_by_their_policies(store) -> None:
+    diayn = Metatraining("gridworld-slope", MetatrainConfig(method="diayn"))
+    both = Metatraining("gridworld-slope", MetatrainConfig(method="maml-diayn"), diayn)
+    assert both.needs == (diayn,)
+    write(store, "skills", diayn, diayn=None)
+    write(store, "both", both, diayn="skills")
+    assert store.is_done(diayn)
+    assert store.is_done(both)
+    assert not store.is_done(dataclasses.replace(both, diayn=None))
+    variance = GradientVariance(PLANNED, 10)
+    write(store, "before", PLANNED)
+    write(store, "variance", variance, init="before", batches=10)
+    assert store.is_done(variance)
+    assert not store.is_done(GradientVariance(PLANNED, 11))
+
+
+def test_settings_that_are_not_known_end_in_a_sentence(store) -> None:
+    write(store, "run", PLANNED)
+    path = store.runs / "run" / "config.json"
+    path.write_text(path.read_text().replace('"alpha"', '"alpah"'))
+    with pytest.raises(InputError, match="settings that are not known"):
+        store.look()
+    path.write_text("{")
+    with pytest.raises(InputError, match="cannot be read"):
+        store.look()
+    path.write_text('{"command": "demo"}')
+    store.look()
+    assert store.all() == []
+    with pytest.raises(InputError, match="not a run that can be reported"):
+        read_runs([path.parent])
