@@ -26,11 +26,31 @@ def save_policy(policy: Policy, path: str | Path) -> None:
     write_atomically(Path(path), pack(policy, {"format": FORMAT, "architecture": policy.architecture}))
 
 
+def released_policies() -> dict[str, Path]:
+    """The policies that come with the package, by name, e.g. `gridworld-slope/alpha-0.2`: class, then method."""
+    package = Path(__file__).parent
+    # In a checkout they are among the results, in an installed package beside the code.
+    folder = next(
+        (one for one in (package / "released", package.parents[1] / "results/policies") if one.is_dir()), None
+    )
+    found = sorted(folder.glob("*/*.safetensors")) if folder else []
+    return {f"{path.parent.name}/{path.stem}": path for path in found}
+
+
 def load_policy(path: str | Path) -> Policy:
-    """Read a policy that `save_policy`, a run or `export` wrote; the file is all it takes, and nothing in it runs."""
-    path = Path(path)
+    """Read a policy that `save_policy`, a run or `export` wrote; the file is all it takes, and nothing in it runs.
+
+    Policies that come with the package have names: `load_policy("gridworld-slope/alpha-0.2")`.
+    """
+    name, path = str(path), Path(path)
     if not path.is_file():
-        raise InputError(f"policy: there is no file {path}")
+        released = released_policies()
+        if name not in released:
+            raise InputError(
+                f"policy: there is no file {path}, and no policy of that name comes with the package, only "
+                f"{', '.join(released) or 'none'}"
+            )
+        path = released[name]
     try:
         if zipfile.is_zipfile(path):
             from alphamepol.sb3 import read_sb3_zip

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from alphamepol import load_policy
 from alphamepol.cli import main
 from alphamepol.errors import RunError
 from alphamepol.experiments import planned
@@ -41,6 +42,12 @@ def test_a_claim_is_decided_and_everything_is_left_in_the_folder(done, capsys) -
         for suffix in ("png", "svg", "csv"):
             assert (done / "figures" / f"{name}.{suffix}").stat().st_size > 100
     assert "slope-adverse" in (done / "report.html").read_text()
+    assert {path.name for path in done.glob("policies/gridworld-slope/*")} == {
+        "alpha-0.2.safetensors",
+        "alpha-1.safetensors",
+    }
+    for path in done.glob("policies/*/*"):
+        assert load_policy(path).action_size == 2
 
 
 def test_what_is_done_is_not_done_again_and_runs_are_shared(done, capsys) -> None:

@@ -101,6 +101,16 @@ def test_fine_tuning_is_known_by_the_run_it_began_from(store) -> None:
     assert not store.is_done(changed(random, hidden=(8,)))
 
 
+def test_runs_may_lie_deeper_and_keep_what_they_said_of_each_other(store) -> None:
+    other = changed(PLANNED, alpha=0.5)
+    write(store, "ant/alpha", PLANNED)
+    write(store, "alpha", other)
+    write(store, "tuned", TUNED, member="GWN", init="once/ant/alpha")
+    assert store.is_done(TUNED)
+    write(store, "tuned-other", TUNED, member="GWN", init="once/alpha")
+    assert store.is_done(dataclasses.replace(TUNED, init=other))
+
+
 def test_fine_tuning_from_a_shorter_run_is_shorter(store) -> None:
     write(store, "before", changed(PLANNED, epochs=30))
     write(store, "tuned", TUNED, member="GWN", init="before")

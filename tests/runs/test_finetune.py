@@ -254,7 +254,7 @@ def test_a_reward_that_is_not_a_number_stops_the_run(tmp_path) -> None:
         ({"member": "GWX"}, "member: class gridworld-slope has no member 'GWX', only GWS, GWN"),
         ({"environment_class": "gridworld"}, "class: 'gridworld' is not known"),
         ({"environment_class": None}, "class: random does not say in which class it acts"),
-        ({"init": "nowhere"}, "run: there is no run folder or policy file nowhere"),
+        ({"init": "nowhere"}, "run: there is no run folder, policy file or released policy nowhere"),
         ({"init": GaussianPolicy(3, 2, (4,), key=jax.random.key(0))}, "it maps 3 observation numbers to 2 action"),
         ({"tasks": [Goal((0.0, 0.0))]}, "goal: 0 0 was given, which is inside a wall"),
         ({"tasks": []}, "tasks: none was given"),

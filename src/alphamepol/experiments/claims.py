@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from alphamepol.errors import InputError
 from alphamepol.experiments.planned import Finetuning, Planned
 from alphamepol.experiments.store import Store, Stored
 from alphamepol.statistics import (
@@ -151,7 +152,11 @@ def _judge(statement: Statement, store: Store) -> Judged:
     for factor, quantity in statement.terms:
         stored = found[quantity.run]
         assert stored is not None
-        samples.append((factor, quantity, quantity.read(stored)))
+        try:
+            samples.append((factor, quantity, quantity.read(stored)))
+        except (InputError, KeyError) as error:  # of a run from before, which did not keep what is asked for
+            missing = (f"{quantity.run.name} ({error})",)
+            return Judged(statement, "undecided", None, (), None, missing, shortfalls)
     sum_of_means = contrast([(factor, sample) for factor, _, sample in samples])
     terms = tuple(
         (quantity, estimate(sample), estimate(sample, weighted_interquartile_mean)) for _, quantity, sample in samples

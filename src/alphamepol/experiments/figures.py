@@ -83,16 +83,17 @@ def entropies(found: Found, folder: Path, name: str, *, names: Mapping[Planned, 
 
 def heat_maps(found: Found, folder: Path, name: str, *, names: Mapping[Planned, str]) -> None:
     """Where each method goes in every member."""
-    if not found:
+    evaluations = {names[run]: stored.evaluation for run, stored in found.items() if stored.evaluated}
+    if not evaluations:
         return
-    evaluations = {names[run]: stored.evaluation for run, stored in found.items()}
     figures.heat_maps(evaluations, make(next(iter(found)).class_name), folder, name, FORMATS)
 
 
 def histogram(found: Found, folder: Path, name: str) -> None:
     """The entropy of single trajectories under p_M."""
-    if found:
-        figures.entropy_histogram({run.label: one.evaluation for run, one in found.items()}, folder, name, FORMATS)
+    evaluations = {run.label: stored.evaluation for run, stored in found.items() if stored.evaluated}
+    if evaluations:
+        figures.entropy_histogram(evaluations, folder, name, FORMATS)
 
 
 def returns(found: Found, folder: Path, name: str) -> None:

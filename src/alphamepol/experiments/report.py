@@ -163,7 +163,7 @@ def returns_table(stored: Sequence[Stored]) -> str:
 def replays(stored: Sequence[Stored]) -> str:
     """Trajectories of every method in the members of gridworlds."""
     parts = []
-    moving = [one for one in stored if (one.folder / "evaluation.safetensors").is_file()]
+    moving = [one for one in stored if one.evaluated]
     for class_name in dict.fromkeys(str(one.description["class"]) for one in moving):
         if class_name not in CLASSES or not isinstance(make(class_name)[0], Gridworld):
             continue

@@ -12,11 +12,13 @@ from alphamepol.experiments.catalogue import all_experiments, choose
 from alphamepol.experiments.claims import Decision, decide
 from alphamepol.experiments.estimates import Clock
 from alphamepol.experiments.experiment import Experiment
-from alphamepol.experiments.planned import Planned
+from alphamepol.experiments.planned import Metatraining, Planned, Pretraining
 from alphamepol.experiments.report import report_runs, shown, write_report
 from alphamepol.experiments.scale import Scale, ScaleName
 from alphamepol.experiments.store import Store
 from alphamepol.files import to_json, write_atomically
+from alphamepol.runs.config import MetatrainConfig, PretrainConfig
+from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.progress import duration
 
 COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}
@@ -34,6 +36,7 @@ def reproduce(asked: Sequence[str], scale_name: ScaleName, folder: Path, *, dry_
         return
     write_atomically(_marker(folder), to_json({"scale": scale_name}))
     failures = _do(runs, store, console)
+    release_policies(store)
     page = write_page(experiments, store)
     console.print(verdict_table([decide(claim, store) for claim in claims]))
     console.print(f"Report: {page}    Runs: {store.runs}    Figures: {folder / 'figures'}", soft_wrap=True)
@@ -54,6 +57,26 @@ def write_page(experiments: Sequence[Experiment], store: Store, path: Path | Non
         if found:
             drawing.draw(found, store.folder / "figures", drawing.name)
     return write_report(store, experiments, list(decisions.values()), path)
+
+
+def release_policies(store: Store) -> None:
+    """Copy the first seed's policy of every run on a whole class to where it can be found by class and method."""
+    for stored in store.all():
+        class_name, config = stored.description["class"], stored.config
+        if stored.description["command"] == "metatrain" and isinstance(config, MetatrainConfig):
+            name = Metatraining(class_name, config).name
+        elif (
+            stored.description["command"] == "pretrain"
+            and isinstance(config, PretrainConfig)
+            and not config.probabilities
+        ):
+            name = Pretraining(class_name, config).name
+        else:
+            continue
+        path = RunFolder(stored.folder).policy(config.seed)
+        if path.is_file():
+            name = name.removeprefix(f"{class_name}-")
+            write_atomically(store.folder / "policies" / class_name / f"{name}.safetensors", path.read_bytes())
 
 
 def _do(runs: Sequence[Planned], store: Store, console: Console) -> list[str]:

@@ -64,6 +64,16 @@ class Stored:
     def finished(self) -> bool:
         return (self.folder / "summary.json").is_file()
 
+    @property
+    def evaluated(self) -> bool:
+        """Whether its evaluation was kept."""
+        return (self.folder / "evaluation.safetensors").is_file()
+
+    @property
+    def completeness(self) -> tuple[bool, bool]:
+        """Of equal runs the one with more is taken."""
+        return self.finished, self.evaluated
+
 
 class Store:
     """The runs of a reproduction: the folder `runs` inside its own."""
@@ -77,19 +87,19 @@ class Store:
     def look(self) -> None:
         """Read what is there now."""
         described = {
-            path.parent.name: description
-            for path in sorted(self.runs.glob("*/config.json"))
+            path.parent.relative_to(self.runs): description
+            for path in sorted(self.runs.glob("**/config.json"))
             if (description := _read(path)) is not None
         }
         self._by_hash = {}
-        for name, description in described.items():
+        for place, description in described.items():
             identity = _identity(description, described)
             if identity is None:
                 continue
             config = config_from_dict(CONFIGS[description["command"]], description["config"])
-            stored = Stored(self.runs / name, description, config, identity)
+            stored = Stored(self.runs / place, description, config, identity)
             known = self._by_hash.get(hash_of(identity))
-            if known is None or (stored.finished and not known.finished):
+            if known is None or stored.completeness > known.completeness:
                 self._by_hash[hash_of(identity)] = stored
 
     def all(self) -> list[Stored]:
@@ -121,7 +131,7 @@ class Store:
 def read_runs(folders: Sequence[Path]) -> list[Stored]:
     """The runs in some folders, whatever they are of."""
     described = {folder: RunFolder(folder).read_config() for folder in folders}
-    names = {folder.resolve().name: description for folder, description in described.items()}
+    names = {Path(folder.resolve().name): description for folder, description in described.items()}
     found = []
     for folder, description in described.items():
         if not _is_known(description):
@@ -163,7 +173,7 @@ def _is_known(description: Any) -> bool:
     return known and isinstance(description.get("config"), dict)
 
 
-def _identity(description: dict[str, Any], described: dict[str, dict[str, Any]]) -> Identity | None:
+def _identity(description: dict[str, Any], described: dict[Path, dict[str, Any]]) -> Identity | None:
     """What a run computed, from its config.json and those beside it; None if what it began from is not there."""
     command = description["command"]
     try:
@@ -176,7 +186,9 @@ def _identity(description: dict[str, Any], described: dict[str, dict[str, Any]])
         if given == "random":
             parts[part] = given
         elif given is not None:
-            before = described.get(Path(given).name)
+            # Its path may have begun elsewhere.
+            ends = (Path(*Path(given).parts[start:]) for start in range(len(Path(given).parts)))
+            before = next((described[end] for end in ends if end in described), None)
             inner = before and _identity(before, described)
             if inner is None:
                 return None

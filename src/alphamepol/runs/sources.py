@@ -6,7 +6,7 @@ from pathlib import Path
 
 from alphamepol.errors import InputError
 from alphamepol.policies import Policy
-from alphamepol.policy_files import load_policy
+from alphamepol.policy_files import load_policy, released_policies
 from alphamepol.runs.config import MetatrainConfig, PretrainConfig, config_from_dict
 from alphamepol.runs.folder import RunFolder
 
@@ -43,10 +43,12 @@ def read_source(given: str | Path | Policy, random_memory: str = "none") -> Sour
     path = Path(given)
     if path.is_dir():
         return _read_run(path)
-    if not path.is_file():
-        raise InputError(f"run: there is no run folder or policy file {path}")
-    policy = load_policy(path)
-    return Source(str(given), _label(path.stem, _memory(policy)), {0: policy})
+    if not path.is_file() and str(given) not in released_policies():
+        raise InputError(f"run: there is no run folder, policy file or released policy {path}")
+    policy = load_policy(given)
+    # The name of a released policy begins with its class.
+    class_name = None if path.is_file() else str(given).partition("/")[0]
+    return Source(str(given), _label(path.stem, _memory(policy)), {0: policy}, class_name)
 
 
 def _short_name(source: Source) -> str:
