@@ -26,7 +26,8 @@ from alphamepol import (
 )
 from alphamepol.sb3 import to_sb3_zip
 
-RUN = Path(__file__).parents[1] / "results/gridworld-slope/alpha-0.2"
+RUN = "gridworld-slope/alpha-0.2"
+FILE = Path(__file__).parents[1] / "results/policies/gridworld-slope/alpha-0.2.safetensors"
 BOX = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
 SMALL_ACTION = gymnasium.spaces.Box(-0.2, 0.2, (2,), np.float32)
 
@@ -63,7 +64,7 @@ def mean_return(model, env, episodes: int = 60) -> float:
 
 @pytest.mark.parametrize("algorithm", [TRPO, PPO])
 def test_the_action_means_and_deviations_agree(algorithm, exported) -> None:
-    policy = load_policy(RUN / "policy/seed-0.safetensors")
+    policy = load_policy(FILE)
     model = algorithm.load(exported, device="cpu")
     states = np.random.default_rng(0).uniform(-1, 1, (1000, 2)).astype(np.float32)
     with torch.no_grad():
@@ -97,12 +98,12 @@ def test_their_ppo_trains_on_too(exported, near_goal) -> None:
 
 
 def test_what_was_exported_is_read_back_to_the_bit(exported, tmp_path) -> None:
-    policy = load_policy(RUN / "policy/seed-0.safetensors")
+    policy = load_policy(FILE)
     export(RUN, tmp_path / "policy.safetensors", "safetensors", seed=0)
     for path in (exported, tmp_path / "policy.safetensors"):
         back = load_policy(path)
         assert all(map(np.array_equal, jax.tree.leaves(back), jax.tree.leaves(policy)))
-    assert (tmp_path / "policy.safetensors").read_bytes() == (RUN / "policy/seed-0.safetensors").read_bytes()
+    assert (tmp_path / "policy.safetensors").read_bytes() == (FILE).read_bytes()
 
 
 def test_a_policy_that_trained_on_there_comes_back(exported, near_goal, tmp_path) -> None:
@@ -145,7 +146,7 @@ def test_the_documented_names_build_the_network_in_pytorch(tmp_path) -> None:
     network.load_state_dict(
         {f"{2 * i}.{part}": weights[f"layers.{i}.{part}"] for i in range(3) for part in ("weight", "bias")}
     )
-    policy = load_policy(RUN / "policy/seed-0.safetensors")
+    policy = load_policy(FILE)
     state = np.array([0.3, -0.4], np.float32)
     np.testing.assert_allclose(network(torch.tensor(state)).detach(), policy.mean(state), atol=1e-5)
     np.testing.assert_array_equal(weights["log_std"], policy.log_std)
@@ -221,8 +222,8 @@ def test_zips_that_hold_no_policy_of_ours_are_refused(tmp_path) -> None:
         ((RUN, "policy.zip", "safetensors"), "for --to safetensors its name must end in .safetensors"),
         ((RUN, "policy.zip", "onnx"), "to: 'onnx' was given; choose from sb3, safetensors"),
         (("random", "policy.zip", "sb3"), "random is no policy that could be exported"),
-        ((RUN / "policy/seed-0.safetensors", "policy.zip", "sb3"), "say with --class in which class it acts"),
-        (("nowhere", "policy.zip", "sb3"), "there is no run folder or policy file nowhere"),
+        ((FILE, "policy.zip", "sb3"), "say with --class in which class it acts"),
+        (("nowhere", "policy.zip", "sb3"), "there is no run folder, policy file or released policy nowhere"),
     ],
 )
 def test_bad_exports_get_a_sentence(arguments, sentence, tmp_path, monkeypatch) -> None:
@@ -248,6 +249,6 @@ def test_seed_and_class_choose_what_is_exported(tmp_path) -> None:
     save_policy(GaussianPolicy(5, 2, (4,), key=jax.random.key(0)), alien)
     with pytest.raises(InputError, match="it maps 5 observation numbers"):
         export(alien, tmp_path / "policy.zip", "sb3", environment_class="gridworld-slope")
-    export(RUN / "policy/seed-0.safetensors", tmp_path / "policy.zip", "sb3", environment_class="multigrid")
+    export(FILE, tmp_path / "policy.zip", "sb3", environment_class="multigrid")
     assert TRPO.load(tmp_path / "policy.zip", device="cpu").observation_space == BOX
     assert TRPO.load(tmp_path / "policy.zip", device="cpu").action_space == SMALL_ACTION

@@ -65,8 +65,8 @@ class Evaluate:
     """
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN …", help_behavior_hint="")]
-    """Run folders, policy files (then --class is needed), or `random` beside them. Several are measured with the
-    settings of the first."""
+    """Run folders, policy files (then --class is needed), names of policies that come with the package, or `random`
+    beside them. Several are measured with the settings of the first."""
     environment_class: Annotated[str | None, tyro.conf.arg(name="class", metavar="CLASS")] = None
     """The class to evaluate in, if not the run's own."""
     alpha: float | None = None
@@ -108,7 +108,8 @@ class Finetune:
     inits: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN|POLICY|random …", help_behavior_hint="")
     ]
-    """Where to start from: the folder of a run that trained policies, a policy file, or `random` for untrained ones."""
+    """Where to start from: the folder of a run that trained policies, a policy file, the name of a policy that comes
+    with the package (gridworld-slope/alpha-0.2), or `random` for untrained ones."""
     member: str
     """The member of the class to act in."""
     config: Annotated[FinetuneConfig, tyro.conf.arg(name="")]
@@ -220,7 +221,7 @@ class Export:
     """
 
     run_folder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The folder of a run that trained policies, or a policy file."""
+    """The folder of a run that trained policies, a policy file, or the name of a policy that comes with the package."""
     out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")]
     """The file to write."""
     to: Literal["sb3", "safetensors"]
@@ -331,6 +332,8 @@ def _parse(arguments: list[str]) -> Any:
 def _class_of(command: Finetune) -> str:
     """The class that fine-tuning is in: the one given, else that of the first run."""
     for init in command.inits if command.environment_class is None else ():
+        if (named := init.partition("/")[0]) in CLASSES_WITH_SETTINGS and not Path(init).exists():
+            return named  # a policy that comes with the package
         try:
             return str(json.loads((Path(init) / "config.json").read_text())["class"])
         except (OSError, ValueError, KeyError, TypeError):

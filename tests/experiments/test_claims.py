@@ -36,11 +36,11 @@ RUN = Pretraining("gridworld-slope", PretrainConfig())
 class Everything:
     """A store in which every run is done."""
 
-    def __init__(self, shortfall: str = ""):
-        self.shortfall = shortfall
+    def __init__(self, shortfall: str = "", share: float = 1.0):
+        self.shortfall, self.share = shortfall, share
 
     def find(self, planned) -> Stored:
-        return Stored(None, {}, planned.config, planned.identity, self.shortfall)
+        return Stored(None, {}, planned.config, planned.identity, self.shortfall, self.share)
 
 
 class Nothing:
@@ -110,6 +110,14 @@ def test_the_numbers_stand_beside_the_verdict() -> None:
     assert part["probability_of_improvement"]["value"] == 1
     assert part["rule"] == "above 0"
     assert part["shortfalls"] == ["gridworld-slope-alpha-0.2: 30 of 100 epochs"]
+
+
+def test_less_than_half_of_what_was_planned_decides_nothing() -> None:
+    claim = Claim("id", "says", (greater(HIGH, LOW),))
+    assert decide(claim, Everything("60 of 100 epochs", 0.6)).verdict == "holds"
+    little = decide(claim, Everything("30 of 100 epochs", 0.3))
+    assert little.verdict == "undecided"
+    assert little.parts[0].found.value == pytest.approx(1.0)
 
 
 def test_rising_asks_for_the_ends_and_forgives_small_steps_down() -> None:

@@ -82,6 +82,7 @@ def test_a_shorter_run_stands_in_and_says_so(store) -> None:
     found = store.find(PLANNED)
     assert found.folder.name == "longer"
     assert found.shortfall == "60 of 100 epochs, 2 of 5 seeds"
+    assert found.share == pytest.approx(0.6 * 0.4)
     assert not store.is_done(PLANNED)
 
 
@@ -115,6 +116,8 @@ def test_fine_tuning_from_a_shorter_run_is_shorter(store) -> None:
     write(store, "before", changed(PLANNED, epochs=30))
     write(store, "tuned", TUNED, member="GWN", init="before")
     assert store.find(TUNED).shortfall == "from a shorter run"
+    assert store.find(TUNED).share == pytest.approx(0.3)
+    assert store.find(PLANNED).share == pytest.approx(0.3)
 
 
 def test_fine_tuning_from_an_unknown_run_is_nobodys(store) -> None:

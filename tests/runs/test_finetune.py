@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from pathlib import Path
 
 import gymnasium
 import jax
@@ -44,7 +43,6 @@ TINY = FinetuneConfig(
     goal_radius=0.5,
     seed=5,
 )
-RESULTS = Path(__file__).parents[2] / "results/gridworld-slope"
 
 
 @pytest.fixture(scope="module")
@@ -345,7 +343,7 @@ def test_short_names_are_names_and_all_different(tmp_path, monkeypatch) -> None:
 def test_it_learns_a_goal_two_rooms_away(tmp_path) -> None:
     """From the MEPOL policy of the paper's settings, in GWS, in the room diagonally opposite to the start."""
     config = FinetuneConfig(goals=(0.7, -0.7), iterations=22, seed=1)
-    run = finetune(RESULTS / "alpha-1", "GWS", config, folder=tmp_path / "run", quiet=True)
+    run = finetune("gridworld-slope/alpha-1", "GWS", config, folder=tmp_path / "run", quiet=True)
     returns = run.returns[0]
     assert returns[:3].mean() < 0.8
     assert returns[-5:].mean() > 0.95

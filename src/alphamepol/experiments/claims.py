@@ -25,6 +25,10 @@ ALIKE = 0.1
 """Nats, or return, by which numbers may differ that are "about the same"."""
 
 
+ENOUGH = 0.5
+"""The share of the planned work below which a shorter run decides nothing."""
+
+
 @dataclass(frozen=True)
 class Quantity:
     """A number of every seed, or of every seed and task, of a run."""
@@ -161,10 +165,13 @@ def _judge(statement: Statement, store: Store) -> Judged:
     terms = tuple(
         (quantity, estimate(sample), estimate(sample, weighted_interquartile_mean)) for _, quantity, sample in samples
     )
+    verdict = statement.judge(sum_of_means)
+    if any(stored.share < ENOUGH for stored in found.values() if stored is not None):
+        verdict = "undecided"
     improvement = None
     if [factor for factor, _, _ in samples] == [1.0, -1.0]:
         improvement = probability_of_improvement(samples[0][2], samples[1][2])
-    return Judged(statement, statement.judge(sum_of_means), sum_of_means, terms, improvement, (), shortfalls)
+    return Judged(statement, verdict, sum_of_means, terms, improvement, (), shortfalls)
 
 
 def greater(first: Quantity, second: Quantity, by: float = 0.0) -> Statement:

@@ -43,8 +43,9 @@ class Scale:
         return self.pretraining(class_name, seeds=seeds if self.name == "paper" else 1, alpha=1.0, probabilities=alone)
 
     def untrained(self, class_name: str, *, seeds: int = 10) -> Untrained:
-        """Random."""
-        return Untrained(class_name, self.pretraining(class_name, seeds=seeds).config)
+        """Random. In a gridworld it may stand still in a corner: a little noise keeps its particles apart."""
+        noise = 0.001 if "grid" in class_name and not class_name.startswith("minigrid") else 0.0
+        return Untrained(class_name, self.pretraining(class_name, seeds=seeds, feature_noise=noise).config)
 
     def finetuning(
         self, class_name: str, member: str, init: Pretraining | Metatraining | None, *, seeds: int = 3

@@ -1,5 +1,6 @@
 """The folder that holds runs, each known by what it computes, whatever its name."""
 
+import dataclasses
 import json
 import math
 from collections.abc import Sequence
@@ -40,6 +41,8 @@ class Stored:
     identity: Identity
     shortfall: str = ""
     """How it falls short of what was planned, e.g. `100 of 400 epochs`; empty if it does not."""
+    share: float = 1.0
+    """Of the work that was planned, that of the runs it began from included."""
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -49,6 +52,8 @@ class Stored:
     def evaluation(self) -> Any:
         from alphamepol.runs.evaluation_files import load_evaluation
 
+        if not self.evaluated:
+            raise InputError("its evaluation was not kept")
         return load_evaluation(self.folder / "evaluation.safetensors")
 
     @property
@@ -112,11 +117,11 @@ class Store:
             return exact
         family = family_of(planned.identity)
         shorter = [
-            Stored(stored.folder, stored.description, stored.config, stored.identity, said)
+            dataclasses.replace(stored, shortfall=said, share=_share(planned.identity, stored.identity))
             for stored in self.all()
             if family_of(stored.identity) == family and (said := _shortfall(planned, stored))
         ]
-        return max(shorter, key=_work, default=None)
+        return max(shorter, key=lambda stored: stored.share, default=None)
 
     def is_done(self, planned: Planned) -> bool:
         stored = self._by_hash.get(hash_of(planned.identity))
@@ -143,8 +148,14 @@ def read_runs(folders: Sequence[Path]) -> list[Stored]:
     return found
 
 
-def _work(stored: Stored) -> int:
-    return math.prod(getattr(stored.config, field) for field in AMOUNTS[stored.identity["command"]])
+def _share(planned: Identity, found: Identity) -> float:
+    usual = CONFIGS[planned["command"]]()
+    done, asked = (
+        math.prod(one["config"].get(field, getattr(usual, field)) for field in AMOUNTS[planned["command"]])
+        for one in (found, planned)
+    )
+    before = [(planned[part], found[part]) for part in ("init", "diayn") if isinstance(planned.get(part), dict)]
+    return done / asked * math.prod(_share(*pair) for pair in before)
 
 
 def _shortfall(planned: Planned, stored: Stored) -> str:
