@@ -1,5 +1,6 @@
 """What the paper says, as statements about runs that statistics decide."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -49,6 +50,8 @@ class Statement:
     terms: tuple[tuple[float, Quantity], ...]
     above: float | None = None
     within: float | None = None
+    minor: bool = False
+    """Worth a line only if it does not hold."""
 
     def judge(self, found: Estimate) -> Verdict:
         if found.interval is None:
@@ -196,7 +199,9 @@ def below(quantity: Quantity, level: float) -> Statement:
 
 def rising(quantities: Sequence[Quantity], slack: float = ALIKE) -> tuple[Statement, ...]:
     """From first to last they rise, and no step goes down by more than the slack."""
-    steps = [greater(later, earlier, by=-slack) for earlier, later in pairwise(quantities)]
+    steps = [
+        dataclasses.replace(greater(later, earlier, by=-slack), minor=True) for earlier, later in pairwise(quantities)
+    ]
     return greater(quantities[-1], quantities[0]), *steps
 
 

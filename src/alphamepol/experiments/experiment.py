@@ -18,7 +18,7 @@ class Drawing:
     caption: str
     runs: tuple[Planned, ...]
     draw: Callable[[Found, Path, str], None]
-    """Given the runs found, in the order of `runs`, a folder and the name."""
+    """Given the runs found, in the order of `runs`, a folder and the name; drawn only if some are, or none is asked."""
 
 
 @dataclass(frozen=True)

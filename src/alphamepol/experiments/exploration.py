@@ -7,6 +7,9 @@ from alphamepol.experiments.claims import ALIKE, Claim, entropy_in, greater
 from alphamepol.experiments.experiment import Drawing, Experiment
 from alphamepol.experiments.scale import Scale
 
+ANTS = {"Up": "alphamepol/AntStairsUp-v0", "Down": "alphamepol/AntStairsDown-v0"}
+GRIDS = {"EasyG": "alphamepol/EasyG-v0", "AdvG": "alphamepol/AdvG-v0"}
+
 
 def ant(scale: Scale) -> Experiment:
     risk_averse, neutral = (scale.pretraining("ant-stairs", alpha=alpha) for alpha in (0.2, 1.0))
@@ -32,6 +35,7 @@ def ant(scale: Scale) -> Experiment:
                 (risk_averse, neutral, random),
                 partial(figures.entropies, names=names),
             ),
+            Drawing("ant-render", "The Ant at its start.", (), partial(figures.renders, ids=ANTS)),
             Drawing(
                 "ant-heat-maps",
                 "Where the Ant goes.",
@@ -58,6 +62,9 @@ def minigrid(scale: Scale) -> Experiment:
                 "Entropy of the randomly encoded view in each member; methods can be compared, members cannot.",
                 (risk_averse, neutral, random, *alone),
                 partial(figures.entropies, names=names),
+            ),
+            Drawing(
+                "minigrid-render", "The two grids, and what the agent sees.", (), partial(figures.renders, ids=GRIDS)
             ),
             Drawing(
                 "minigrid-heat-maps",

@@ -5,11 +5,13 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
 from alphamepol.environments.registry import make
+from alphamepol.errors import InputError, RunError
 from alphamepol.experiments.planned import Finetuning, Planned
 from alphamepol.experiments.store import Stored
 from alphamepol.runs import figures, meta_figures
@@ -108,6 +110,29 @@ def returns(found: Found, folder: Path, name: str) -> None:
     curves = {label: curve[: shape[0], : shape[1]] for label, curve in curves.items()}
     tasks = stored.summary["tasks"][: shape[0]]
     figures.returns(curves, tasks, make(run.class_name)[run.member], folder, name, FORMATS)
+
+
+def renders(found: Found, folder: Path, name: str, *, ids: Mapping[str, str]) -> None:
+    """What members look like at the start: Gymnasium environments by their title. No picture where none can be made."""
+    try:
+        pictures = {title: _render(gymnasium_id) for title, gymnasium_id in ids.items()}
+    except (ImportError, InputError, RunError):
+        return
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(2.6 * len(pictures), 2.4), layout="constrained")
+        for axes, (title, pixels) in zip(figure.subplots(1, len(pictures)), pictures.items(), strict=True):
+            axes.imshow(pixels)
+            axes.set_title(title)
+            axes.set_axis_off()
+        save_figure(figure, folder, name, FORMATS)
+
+
+def _render(gymnasium_id: str) -> np.ndarray:
+    env = gymnasium.make(gymnasium_id, render_mode="rgb_array")
+    env.reset(seed=0)
+    pixels = env.render()
+    env.close()
+    return np.asarray(pixels)
 
 
 def adaptation(found: Found, folder: Path, name: str) -> None:

@@ -28,9 +28,10 @@ TRAILS = 3
 def write_report(
     store: Store, experiments: Sequence[Experiment], decisions: Sequence[Decision], path: Path | None = None
 ) -> Path:
-    """Write claims.json and the page, with the figures that are there; returns the page."""
+    """Write claims.json, claims.md and the page, with the figures that are there; returns the page."""
     folder = store.folder
     write_atomically(folder / "claims.json", to_json([decision.to_dict() for decision in decisions]))
+    write_atomically(folder / "claims.md", claims_markdown(decisions))
     stored = sorted(store.all(), key=lambda one: one.folder.name)
     verdicts = [decision.verdict for decision in decisions]
     counted = ", ".join(f"{verdicts.count(verdict)} {plural}" for verdict, plural in PLURALS.items())
@@ -53,12 +54,39 @@ def write_report(
     return path
 
 
+def claims_markdown(decisions: Sequence[Decision]) -> str:
+    """The claims as a table for a text file."""
+    rows = ["| claim | what the paper says | verdict | what was found |", "|---|---|---|---|"]
+    for decision in decisions:
+        found = "; ".join(_in_short(part) for part in decision.parts if part.found is not None and _matters(part))
+        missing = dict.fromkeys(name for part in decision.parts for name in part.missing)
+        short = dict.fromkeys(said for part in decision.parts for said in part.shortfalls)
+        notes = [found, f"not run: {', '.join(missing)}" if missing else "", "; ".join(short)]
+        cells = (f"`{decision.claim.id}`", decision.claim.says, decision.verdict, ". ".join(filter(None, notes)))
+        rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(rows) + "\n"
+
+
+def _matters(part: Judged) -> bool:
+    return not (part.statement.minor and part.verdict == "holds")
+
+
+def _in_short(part: Judged) -> str:
+    assert part.found is not None
+    means = " and ".join(_short(mean.value) for _, mean, _ in part.terms)
+    difference = f", difference {shown(part.found)}" if len(part.terms) > 1 else f" {_interval(part.found)}"
+    return f"{part.statement.says}: {means}{difference}"
+
+
 def claims_table(decisions: Sequence[Decision]) -> str:
     rows = []
     for decision in decisions:
         verdict = decision.verdict
         missing = dict.fromkeys(name for part in decision.parts for name in part.missing)
-        said = "".join(f"<li>{_statement(part)}</li>" for part in decision.parts if part.found is not None)
+        shown_parts = [part for part in decision.parts if part.found is not None and _matters(part)]
+        said = "".join(f"<li>{_statement(part)}</li>" for part in shown_parts)
+        steps = sum(not _matters(part) for part in decision.parts)
+        said += f"<li><span class='holds'>✓</span> none of the {steps} steps between goes back</li>" if steps else ""
         said += f"<li>not run: {escape(', '.join(missing))}</li>" if missing else ""
         badge = f'<span class="verdict {verdict}">{MARKS[verdict]} {verdict}</span>'
         rows.append((f"<code>{decision.claim.id}</code>", badge, f"{escape(decision.claim.says)}<ul>{said}</ul>"))
@@ -221,8 +249,11 @@ def runs_table(stored: Sequence[Stored]) -> str:
 
 def shown(found: Estimate) -> str:
     """A number with its interval."""
-    interval = "" if found.interval is None else f" [{_short(found.interval[0])}, {_short(found.interval[1])}]"
-    return f"{_short(found.value)}{interval}"
+    return f"{_short(found.value)} {_interval(found)}".rstrip()
+
+
+def _interval(found: Estimate) -> str:
+    return "" if found.interval is None else f"[{_short(found.interval[0])}, {_short(found.interval[1])}]"
 
 
 def _short(value: float) -> str:

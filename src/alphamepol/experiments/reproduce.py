@@ -47,15 +47,14 @@ def reproduce(asked: Sequence[str], scale_name: ScaleName, folder: Path, *, dry_
 def write_page(experiments: Sequence[Experiment], store: Store, path: Path | None = None) -> Path:
     """Draw the figures of experiments that were done, at least in part, decide all claims, and write the page."""
     decisions = {claim.id: decide(claim, store) for experiment in experiments for claim in experiment.claims}
-    done = [
-        experiment
-        for experiment in experiments
-        if not experiment.claims or any(decisions[claim.id].was_run for claim in experiment.claims)
-    ]
-    for drawing in (drawing for experiment in done for drawing in experiment.drawings):
-        found = {run: stored for run in drawing.runs if (stored := store.find(run)) is not None}
-        if found:
-            drawing.draw(found, store.folder / "figures", drawing.name)
+    for experiment in experiments:
+        decided = any(decisions[claim.id].was_run for claim in experiment.claims)
+        if not (decided if experiment.claims else any(store.find(run) for run in experiment.runs)):
+            continue
+        for drawing in experiment.drawings:
+            found = {run: stored for run in drawing.runs if (stored := store.find(run)) is not None}
+            if found or not drawing.runs:
+                drawing.draw(found, store.folder / "figures", drawing.name)
     return write_report(store, experiments, list(decisions.values()), path)
 
 
