@@ -52,7 +52,7 @@ def test_bad_settings_get_one_sentence_and_write_nothing(arguments: str, sentenc
     [
         ("pretrain gridworld-slop", "'gridworld-slop' is not known"),
         ("pretrain gridworld-slop", "did you mean 'gridworld-slope'?"),
-        ("evaluate nowhere", "there is no run folder or policy file nowhere"),
+        ("evaluate nowhere", "there is no run folder, policy file or released policy nowhere"),
         ("evaluate .", "is not a run folder, it has no config.json"),
     ],
 )
@@ -297,10 +297,10 @@ def test_finetune_one_takes_the_class_of_its_run(elsewhere, capsys) -> None:
         ("finetune random --class gridworld-slope --member GWN --goals 0.5", "1 numbers; each goal needs 2"),
         ("finetune random --class gridworld-slope --member GWN --tasks 0", "tasks: 0 was given; it must be at least 1"),
         ("finetune --member GWN", "init: none was given; name the folder of a run, a policy file, or random"),
-        ("finetune random nowhere --member GWN", "there is no run folder or policy file nowhere"),
+        ("finetune random nowhere --member GWN", "there is no run folder, policy file or released policy nowhere"),
         ("finetune random --class multigrid --member MG0 --resume", "holds no run to resume"),
         ("finetune random random --class multigrid --member MG0 --resume", "holds no run to resume"),
-        ("export nowhere --to sb3 out.zip", "there is no run folder or policy file nowhere"),
+        ("export nowhere --to sb3 out.zip", "there is no run folder, policy file or released policy nowhere"),
         ("export random --to sb3 out.zip", "random is no policy that could be exported"),
         ("evaluate random --class multigrid", "random alone was given"),
     ],

@@ -73,9 +73,10 @@ def _matters(part: Judged) -> bool:
 
 def _in_short(part: Judged) -> str:
     assert part.found is not None
+    if len(part.terms) == 1:
+        return f"{part.statement.says}: {shown(part.terms[0][1])}"
     means = " and ".join(_short(mean.value) for _, mean, _ in part.terms)
-    difference = f", difference {shown(part.found)}" if len(part.terms) > 1 else f" {_interval(part.found)}"
-    return f"{part.statement.says}: {means}{difference}"
+    return f"{part.statement.says}: {means}, difference {shown(part.found)}"
 
 
 def claims_table(decisions: Sequence[Decision]) -> str:
@@ -249,11 +250,8 @@ def runs_table(stored: Sequence[Stored]) -> str:
 
 def shown(found: Estimate) -> str:
     """A number with its interval."""
-    return f"{_short(found.value)} {_interval(found)}".rstrip()
-
-
-def _interval(found: Estimate) -> str:
-    return "" if found.interval is None else f"[{_short(found.interval[0])}, {_short(found.interval[1])}]"
+    interval = "" if found.interval is None else f" [{_short(found.interval[0])}, {_short(found.interval[1])}]"
+    return f"{_short(found.value)}{interval}"
 
 
 def _short(value: float) -> str:

@@ -1,0 +1,64 @@
+"""What lies in results/ is what the runs there say, and what the docs say."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from alphamepol import load_policy, make
+from alphamepol.experiments.catalogue import all_experiments
+from alphamepol.experiments.claims import decide
+from alphamepol.experiments.report import claims_markdown
+from alphamepol.experiments.scale import Scale
+from alphamepol.experiments.store import Store
+from alphamepol.policy_files import released_policies
+from alphamepol.runs.checks import check_policy_fits
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+
+
+@pytest.fixture(scope="module")
+def decisions():
+    store = Store(RESULTS)
+    return [decide(claim, store) for one in all_experiments(Scale("paper")) for claim in one.claims]
+
+
+def test_the_verdicts_are_those_of_the_runs(decisions) -> None:
+    kept = json.loads((RESULTS / "claims.json").read_text())
+    for decision, written in zip(decisions, kept, strict=True):
+        found = decision.to_dict()
+        assert (found["id"], found["verdict"]) == (written["id"], written["verdict"])
+        for one, other in zip(found["statements"], written["statements"], strict=True):
+            assert one["verdict"] == other["verdict"]
+            if one["found"] is not None:
+                assert one["found"]["value"] == pytest.approx(other["found"]["value"], abs=1e-6)
+                assert one["found"]["interval"] == pytest.approx(other["found"]["interval"], abs=1e-6)
+
+
+def test_the_page_of_the_docs_has_the_table_of_claims(decisions) -> None:
+    table = claims_markdown(decisions)
+    assert table == (RESULTS / "claims.md").read_text()
+    assert table in (ROOT / "docs/reproduction.md").read_text()
+
+
+def test_every_claim_is_a_row_of_the_page(decisions) -> None:
+    page = (RESULTS / "report.html").read_text()
+    claims = page[page.index('id="claims"') : page.index("</section>")]
+    assert re.findall(r"<tr><td><code>([a-z-]+)</code>", claims) == [decision.claim.id for decision in decisions]
+
+
+def test_every_released_policy_acts_in_its_class() -> None:
+    released = released_policies()
+    assert {"gridworld-slope/alpha-0.2", "multigrid/alpha-0.1", "minigrid/alpha-0.2", "ant-stairs/alpha-0.2"} <= set(
+        released
+    )
+    for name, path in released.items():
+        assert path == RESULTS / "policies" / f"{name}.safetensors"
+        check_policy_fits(load_policy(name), make(name.partition("/")[0]))
+
+
+def test_results_name_no_place_on_a_machine() -> None:
+    for path in RESULTS.rglob("*.json"):
+        assert not re.search(r'"[^"]*/(tmp|home|root|work|mnt|Users)/', path.read_text()), path
