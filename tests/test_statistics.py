@@ -23,11 +23,36 @@ def test_interval_of_many_normal_samples_is_the_normal_one() -> None:
     assert high == pytest.approx(values.mean() + half, abs=0.1 * half)
 
 
-def test_it_covers_the_mean_about_as_often_as_it_says() -> None:
-    random = np.random.default_rng(2)
-    samples = random.uniform(size=(50, 300))
-    low, high = bootstrap_interval(samples, confidence=0.9)
-    assert np.mean((low <= 0.5) & (high >= 0.5)) == pytest.approx(0.9, abs=0.05)
+@pytest.mark.parametrize("seeds", [3, 4, 5, 10, 50])
+def test_intervals_cover_what_they_should_even_of_few_seeds(seeds) -> None:
+    values = np.random.default_rng(2).normal(size=(seeds, 1000))
+    low, high = bootstrap_interval(values)
+    assert 0.93 < np.mean((low <= 0) & (high >= 0)) < 0.985
+    found = [estimate(Sample.of_seeds(one)).interval for one in values.T[:150]]
+    assert 0.9 < np.mean([low <= 0 <= high for low, high in found]) <= 1
+    np.testing.assert_allclose(found[0], (low[0], high[0]), rtol=0.05)
+
+
+def test_differences_of_few_seeds_are_covered() -> None:
+    random = np.random.default_rng(12)
+    covered = []
+    for _ in range(150):
+        terms = [(1.0, Sample.of_seeds(random.normal(size=4))), (-1.0, Sample.of_seeds(random.normal(size=4)))]
+        low, high = contrast(terms).interval
+        covered.append(low <= 0 <= high)
+    assert np.mean(covered) > 0.92
+
+
+def test_policies_that_take_turns_over_tasks_are_covered() -> None:
+    """Tasks and policies both differ: neither alone says how far the mean may be off."""
+    random = np.random.default_rng(13)
+    covered = []
+    for _ in range(150):
+        numbers = np.arange(60)
+        values = random.normal(size=20)[numbers // 3] + random.normal(size=5)[numbers % 5] + random.normal(size=60)
+        low, high = estimate(Sample.of_tasks(values.reshape(20, 3), policies=5)).interval
+        covered.append(low <= 0 <= high)
+    assert np.mean(covered) > 0.88
 
 
 def test_each_column_has_its_own_interval_and_constants_have_none_to_speak_of() -> None:
@@ -116,6 +141,24 @@ def test_the_probability_of_improvement_is_within_tasks() -> None:
     found = probability_of_improvement(first, second)
     assert found.value == 1
     assert found.interval == (1, 1)
+
+
+def test_numbers_of_one_run_are_resampled_together() -> None:
+    """What is good here is bad there: together, each seed's difference counts."""
+    first = np.random.default_rng(9).normal(size=200)
+    terms = [(1.0, Sample.of_seeds(first)), (-1.0, Sample.of_seeds(-first))]
+    width = np.diff(contrast(terms, ["run", "run"]).interval)[0]
+    assert width == pytest.approx(4 * 1.96 * first.std() / np.sqrt(200), rel=0.05)
+    assert np.diff(contrast(terms).interval)[0] == pytest.approx(width / np.sqrt(2), rel=0.05)
+
+
+def test_one_number_against_many_decides_nothing() -> None:
+    many, one = Sample.of_seeds([1.0, 1.1, 0.9]), Sample.of_seeds([0.0])
+    assert contrast([(1.0, many), (-1.0, one)]).interval is None
+    assert probability_of_improvement(many, one) == Estimate(1.0, None)
+    # Nor does one policy, however many tasks it did.
+    assert estimate(Sample.of_tasks(np.zeros((50, 1)), policies=1)).interval is None
+    assert estimate(Sample.of_tasks(np.zeros((50, 1)), policies=0)).interval is not None
 
 
 def test_one_number_alone_has_no_interval_and_none_at_all_is_refused() -> None:

@@ -176,7 +176,8 @@ class Reproduce:
     """
 
     what: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="WHAT …", help_behavior_hint="")]
-    """Claims (then only the runs that they need are done), experiments, or `all`; docs/reproduction.md lists them."""
+    """Claims (then only the runs that they need are done), experiments, or all, also if nothing is given;
+    docs/reproduction.md lists them."""
     scale: Literal["quick", "paper"] = "quick"
     """quick: a miniature of each that takes minutes on two cores; paper: the paper's settings, for a GPU."""
     folder: Path | None = None

@@ -1,11 +1,12 @@
 """How sure a number is: bootstrap over seeds and tasks, and comparisons of methods."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.special import stdtrit
 
 RESAMPLES = 10_000
 
@@ -45,6 +46,21 @@ class Sample:
         return int(self.tasks.max()) + 1
 
     @property
+    def seed_count(self) -> int:
+        return int(self.seeds.max()) + 1
+
+    @property
+    def crossed(self) -> bool:
+        """Whether seeds are resampled, too; where each number of several tasks has its own, resampling tasks is all."""
+        return self.task_count == 1 or self.seed_count < len(self.values)
+
+    @property
+    def units(self) -> int:
+        """The fewest things that are resampled."""
+        counts = [self.task_count] if self.task_count > 1 else []
+        return min([*counts, self.seed_count] if self.crossed else counts)
+
+    @property
     def task_means(self) -> Float[np.ndarray, " tasks"]:
         return np.bincount(self.tasks, self.values) / np.bincount(self.tasks)
 
@@ -63,8 +79,7 @@ class Estimate:
 def weighted_mean(
     values: Float[np.ndarray, " values"], weights: Float[np.ndarray, "resamples values"]
 ) -> Float[np.ndarray, " resamples"]:
-    total = weights.sum(axis=1)
-    return np.divide(weights @ values, total, out=np.full(len(weights), np.nan), where=total > 0)
+    return weights @ values / weights.sum(axis=1)
 
 
 def weighted_interquartile_mean(
@@ -81,39 +96,57 @@ def weighted_interquartile_mean(
 
 def estimate(sample: Sample, statistic: Statistic = weighted_mean) -> Estimate:
     """A statistic of a sample."""
-    random = np.random.default_rng(0)
-    weights = _draws(sample.task_count, random)[:, sample.tasks] * _seed_weights(sample, random)
     value = float(statistic(sample.values, np.ones((1, len(sample.values))))[0])
-    return Estimate(value, None if len(sample.values) == 1 else _interval(statistic(sample.values, weights)))
+    if sample.units == 1:
+        return Estimate(value, None)
+    random = np.random.default_rng(0)
+    if statistic is weighted_mean:
+        return Estimate(value, _interval(weighted_mean(sample.values, _weights(sample, random))))
+    # Weights must not be negative here: what few units understate is made up for afterwards.
+    tasks = _draws(sample.task_count, random)[:, sample.tasks]
+    seeds = _draws(sample.seed_count, random)[:, sample.seeds] if sample.crossed else 1.0
+    resampled = statistic(sample.values, tasks * seeds)
+    return Estimate(value, _interval(value + inflation(sample.units) * (resampled - value)))
 
 
-def contrast(terms: Sequence[tuple[float, Sample]]) -> Estimate:
+def contrast(terms: Sequence[tuple[float, Sample]], together: Sequence[Hashable] | None = None) -> Estimate:
     """A sum of means of samples, each times a factor: with 1 and −1, a difference.
 
-    Seeds are resampled apart in each sample. Tasks that samples have in common are resampled together, and where their
-    factors cancel what is common to a task is taken out first: methods are compared on the same tasks.
+    Seeds are resampled apart in each sample, but together in samples that `together` gives the same name: those of one
+    run. Tasks that samples have in common are resampled together, and where their factors cancel what is common to a
+    task is taken out first: methods are compared on the same tasks.
     """
     random = np.random.default_rng(0)
+    names = list(together or range(len(terms)))
     value = sum(factor * float(sample.values.mean()) for factor, sample in terms)
+    if any(sample.units == 1 for _, sample in terms):
+        return Estimate(value, None)
     resampled = np.zeros(RESAMPLES)
+    seeds: dict[tuple[Hashable, int], Float[np.ndarray, "resamples seeds"]] = {}
     for count in sorted({sample.task_count for _, sample in terms}):
-        alike = [(factor, sample) for factor, sample in terms if sample.task_count == count]
+        alike = [(factor, sample, name) for (factor, sample), name in zip(terms, names, strict=True)]
+        alike = [(factor, sample, name) for factor, sample, name in alike if sample.task_count == count]
         common = np.zeros(count)
-        if abs(sum(factor for factor, _ in alike)) < 1e-9:
-            common = np.mean([sample.task_means for _, sample in alike], axis=0)
+        if abs(sum(factor for factor, _, _ in alike)) < 1e-9:
+            common = np.mean([sample.task_means for _, sample, _ in alike], axis=0)
         tasks = _draws(count, random)
-        for factor, sample in alike:
-            weights = tasks[:, sample.tasks] * _seed_weights(sample, random)
+        for factor, sample, name in alike:
+            drawn = seeds.setdefault((name, sample.seed_count), _draws(sample.seed_count, random))
+            weights = _weights(sample, random, tasks, drawn)
             resampled += factor * weighted_mean(sample.values - common[sample.tasks], weights)
-    alone = all(len(sample.values) == 1 for _, sample in terms)
-    return Estimate(value, None if alone else _interval(resampled))
+    return Estimate(value, _interval(resampled))
 
 
 def probability_of_improvement(first: Sample, second: Sample) -> Estimate:
     """How probable it is that a number of the first is above one of the second in the same task; ties count half."""
     random = np.random.default_rng(0)
     tasks = _draws(first.task_count, random)
-    seeds = [_seed_weights(sample, random) for sample in (first, second)]
+    seeds = [
+        _draws(sample.seed_count, random)[:, sample.seeds]
+        if sample.crossed
+        else np.ones((RESAMPLES, len(sample.values)))
+        for sample in (first, second)
+    ]
     # The first row is the samples themselves.
     tasks, *seeds = (np.concatenate([np.ones((1, part.shape[1])), part]) for part in (tasks, *seeds))
     wins, pairs = np.zeros(len(tasks)), np.zeros(len(tasks))
@@ -124,16 +157,28 @@ def probability_of_improvement(first: Sample, second: Sample) -> Estimate:
         wins += tasks[:, task] * np.einsum("ri,ij,rj->r", weights[0], won, weights[1])
         pairs += tasks[:, task] * weights[0].sum(axis=1) * weights[1].sum(axis=1)
     shares = np.divide(wins, pairs, out=np.full(len(tasks), np.nan), where=pairs > 0)
-    alone = len(first.values) == len(second.values) == 1
-    return Estimate(float(shares[0]), None if alone else _interval(shares[1:]))
+    value, units = float(shares[0]), min(first.units, second.units)
+    if units == 1:
+        return Estimate(value, None)
+    low, high = _interval(value + inflation(units) * (shares[1:] - value))
+    return Estimate(value, (max(0.0, low), min(1.0, high)))
+
+
+def inflation(units: int) -> float:
+    """By how much a bootstrap of few units understates how far a mean may be off: it divides by n where n − 1 is
+    right, and knows nothing of Student's t.
+    """
+    return float(np.sqrt(units / (units - 1)) * stdtrit(units - 1, 0.975) / stdtrit(np.inf, 0.975))
 
 
 def bootstrap_interval(
-    values: Float[np.ndarray, "samples *rest"], confidence: float = 0.95
+    values: Float[np.ndarray, "samples *rest"],
 ) -> tuple[Float[np.ndarray, "*rest"], Float[np.ndarray, "*rest"]]:
-    """Percentile bootstrap interval of the mean over the first axis; equal values give equal intervals."""
-    means = _draws(len(values), np.random.default_rng(0)) @ values.reshape(len(values), -1) / len(values)
-    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    """95 % bootstrap interval of the mean over the first axis; one value, or equal ones, have one of no width."""
+    samples, flat = len(values), values.reshape(len(values), -1)
+    mean, factor = flat.mean(axis=0), inflation(samples) if samples > 1 else 1.0
+    means = mean + factor * (_draws(samples, np.random.default_rng(0)) @ flat / samples - mean)
+    low, high = np.quantile(means, [0.025, 0.975], axis=0)
     return low.reshape(values.shape[1:]), high.reshape(values.shape[1:])
 
 
@@ -142,12 +187,21 @@ def _draws(count: int, random: np.random.Generator) -> Float[np.ndarray, "resamp
     return random.multinomial(count, np.full(count, 1 / count), RESAMPLES).astype(float)
 
 
-def _seed_weights(sample: Sample, random: np.random.Generator) -> Float[np.ndarray, "resamples values"]:
-    """How often each number's seed is drawn; once where each number has its own: resampling tasks does it all then."""
-    seeds = int(sample.seeds.max()) + 1
-    if seeds == len(sample.values) and sample.task_count > 1:
-        return np.ones((RESAMPLES, seeds))
-    return _draws(seeds, random)[:, sample.seeds]
+def _weights(
+    sample: Sample,
+    random: np.random.Generator,
+    tasks: Float[np.ndarray, "resamples tasks"] | None = None,
+    seeds: Float[np.ndarray, "resamples seeds"] | None = None,
+) -> Float[np.ndarray, "resamples values"]:
+    """What each number counts in each resample: 1, and what its task and its seed are drawn more or less often."""
+    weights = np.ones((RESAMPLES, len(sample.values)))
+    if sample.task_count > 1:
+        tasks = _draws(sample.task_count, random) if tasks is None else tasks
+        weights += inflation(sample.task_count) * (tasks - 1)[:, sample.tasks]
+    if sample.crossed and sample.seed_count > 1:
+        seeds = _draws(sample.seed_count, random) if seeds is None else seeds
+        weights += inflation(sample.seed_count) * (seeds - 1)[:, sample.seeds]
+    return weights
 
 
 def _interval(resampled: Float[np.ndarray, " resamples"]) -> tuple[float, float]:

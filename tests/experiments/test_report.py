@@ -1,5 +1,6 @@
 """The page of a reproduction and of any runs, in a real browser."""
 
+import json
 import shutil
 import time
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from alphamepol.cli import main
-from alphamepol.experiments.page import page, picture, replay, table
+from alphamepol.experiments.page import Html, page, picture, replay, table
 from alphamepol.experiments.reproduce import reproduce
 
 pytestmark = pytest.mark.usefixtures("tiny_scale")
@@ -117,11 +118,39 @@ def test_a_report_is_rebuilt_from_summaries_alone(done, tmp_path) -> None:
     assert (copy / "claims.json").read_text() == (done / "claims.json").read_text()
 
 
+def test_what_strangers_write_into_their_runs_is_not_taken_for_html(done, browser, tmp_path) -> None:
+    attack = '<img src=x onerror="document.title = `owned`">'
+    copies = []
+    for path in sorted(done.glob("runs/*/summary.json")):
+        copies.append(tmp_path / f"{path.parent.name}<b>")
+        shutil.copytree(path.parent, copies[-1])
+        summary, config = (json.loads((copies[-1] / name).read_text()) for name in ("summary.json", "config.json"))
+        summary |= {part: attack for part in ("label", "member", "iterations", "device") if part in summary}
+        summary["class"] = f"{attack}{summary['class']}"
+        config |= {"commit": "<!--abc", "device": attack, "command_line": "</pre></details><!--<script>"}
+        if "entropy" in summary:
+            summary["members"] = [f"{attack}{name}" for name in summary["members"]]
+            for part in ("entropy", "ceiling"):
+                summary[part] = {f"{attack}{name}": value for name, value in summary[part].items()}
+        (copies[-1] / "summary.json").write_text(json.dumps(summary))
+        (copies[-1] / "config.json").write_text(json.dumps(config))
+    assert main(["report", *map(str, copies), "--out", str(tmp_path / "page.html")]) == 0
+    browser.get((tmp_path / "page.html").as_uri())
+    assert browser.get_log("browser") == []
+    assert browser.title == "αMEPOL: runs"
+    assert len(browser.find_elements("css selector", "#runs tbody tr")) == len(copies)
+    assert browser.find_elements("css selector", "canvas")
+    assert not browser.find_elements("css selector", "img[src=x]")
+
+
 def test_nothing_in_a_page_is_taken_for_html(tmp_path) -> None:
     (tmp_path / "a.png").write_bytes(b"x")
     made = page("<b>", [("a", "<i>", replay({"steps": 1, "methods": ["</script><script>alert(1)</script>"]}))], "")
     assert "<b>" not in made
     assert "<i>" not in made
-    assert "</script><script>alert" not in made
-    assert '"><' not in picture(tmp_path / "a.png", "<u>", '"><u>').replace('"><fig', "")
-    assert table(("a", "b"), [("1", "2")], (1,)).count('class="number"') == 2
+    assert "<script>alert" not in made
+    assert "<u>" not in picture(tmp_path / "a.png", '"><u>')
+    cells = table(("a", "b"), [("1", "<u>"), (Html("<em>"), "2")], (1,))
+    assert cells.count('class="number"') == 3
+    assert "<u>" not in cells
+    assert "<em>" in cells

@@ -1,15 +1,16 @@
 """`reproduce` as its user meets it: what is done is skipped, what was begun goes on, what fails is said."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from alphamepol import load_policy
+from alphamepol import InputError, load_policy
 from alphamepol.cli import main
 from alphamepol.errors import RunError
-from alphamepol.experiments import planned
+from alphamepol.experiments import figures, planned
 from alphamepol.experiments.reproduce import reproduce
 from alphamepol.runs import pretrain as pretrain_module
 from alphamepol.runs.interrupts import RunInterrupted
@@ -99,9 +100,40 @@ def test_a_run_that_fails_does_not_keep_the_others_from_being_done(tmp_path, mon
     folder = tmp_path / "all"
     assert main(["reproduce", "slope-finetune", "--folder", str(folder)]) == 1
     said = capsys.readouterr()
-    assert "could not be done: gridworld-slope-alpha-0.2 (epoch 3: all is lost)" in said.err
+    assert "3 of 7 runs could not be done: gridworld-slope-alpha-0.2 (epoch 3: all is lost)" in said.err
     # Two of the five fine-tunings would have begun from it.
+    assert said.err.count("it needs gridworld-slope-alpha-0.2") == 2
     assert len(summaries(folder)) == 1 + 3
+
+
+def test_what_began_from_policies_that_were_not_kept_says_so(done, capsys) -> None:
+    (policies,) = done.glob("runs/gridworld-slope-alpha-1-*/policy")
+    shutil.rmtree(policies)
+    capsys.readouterr()
+    assert main(["reproduce", "slope-finetune", "--dry-run", "--folder", str(done)]) == 0
+    assert capsys.readouterr().out.count("policies not kept") == 2
+    assert main(["reproduce", "slope-finetune", "--folder", str(done)]) == 1
+    assert "which were not kept; give another --folder to train them" in capsys.readouterr().err
+
+
+def test_a_figure_that_cannot_be_drawn_does_not_keep_the_page_from_being_written(done, monkeypatch, capsys) -> None:
+    def cannot(*_):
+        raise InputError("class: it needs MuJoCo")
+
+    monkeypatch.setattr(figures, "make", cannot)
+    (done / "report.html").unlink()
+    assert main(["report", str(done)]) == 0
+    assert "figure slope-heat-maps was left out: class: it needs MuJoCo" in capsys.readouterr().out
+    assert (done / "report.html").is_file()
+
+
+def test_interrupted_while_drawing_what_is_done_stays(done, monkeypatch) -> None:
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(figures, "make", interrupted)
+    with pytest.raises(RunInterrupted):
+        reproduce(["slope-adverse"], "quick", done, dry_run=False)
 
 
 def test_the_variance_of_gradients_is_measured(tmp_path) -> None:

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from alphamepol import FinetuneConfig, InputError, MetatrainConfig, PretrainConfig
-from alphamepol.experiments.planned import Finetuning, GradientVariance, Metatraining, Pretraining, hash_of
+from alphamepol.experiments.planned import Finetuning, GradientVariance, Metatraining, Pretraining, Untrained, hash_of
 from alphamepol.experiments.store import Store, read_runs
 from alphamepol.runs.config import config_to_dict
 
@@ -115,7 +115,7 @@ def test_runs_may_lie_deeper_and_keep_what_they_said_of_each_other(store) -> Non
 def test_fine_tuning_from_a_shorter_run_is_shorter(store) -> None:
     write(store, "before", changed(PLANNED, epochs=30))
     write(store, "tuned", TUNED, member="GWN", init="before")
-    assert store.find(TUNED).shortfall == "from a shorter run"
+    assert store.find(TUNED).shortfall == "30 of 100 epochs before"
     assert store.find(TUNED).share == pytest.approx(0.3)
     assert store.find(PLANNED).share == pytest.approx(0.3)
 
@@ -142,17 +142,55 @@ def test_meta_training_is_known_by_its_skills_and_gradients_by_their_policies(st
     assert not store.is_done(GradientVariance(PLANNED, 11))
 
 
-def test_settings_that_are_not_known_end_in_a_sentence(store) -> None:
+def test_a_run_that_began_from_a_longer_one_is_another(store) -> None:
+    write(store, "before", changed(PLANNED, epochs=300))
+    write(store, "tuned", changed(TUNED, iterations=50), member="GWN", init="before")
+    assert store.find(TUNED) is None
+
+
+def test_one_and_one_point_zero_are_the_same_setting(store) -> None:
+    asked = changed(PLANNED, alpha=1.0, probabilities=(0.0, 1.0))
+    write(store, "run", asked)
+    path = store.runs / "run/config.json"
+    path.write_text(path.read_text().replace("1.0", "1").replace("0.0,", "0,"))
+    store.look()
+    assert '"alpha": 1,' in path.read_text()
+    assert store.is_done(asked)
+
+
+def test_random_is_what_was_measured(store) -> None:
+    random = Untrained("gridworld-slope", PretrainConfig(evaluation_batches=7))
+    write(store, "random", random)
+    assert store.is_done(random)
+    assert not store.is_done(changed(random, evaluation_batches=8))
+
+
+def test_a_run_does_not_begin_from_itself(store) -> None:
+    write(store, "a", TUNED, member="GWN", init="elsewhere/a")
+    assert store.all() == []
+    assert "began from elsewhere/a" in store.problems[0]
+
+
+def test_what_cannot_be_read_is_left_aside_and_named(store) -> None:
+    write(store, "good", changed(PLANNED, alpha=0.5))
     write(store, "run", PLANNED)
     path = store.runs / "run" / "config.json"
-    path.write_text(path.read_text().replace('"alpha"', '"alpah"'))
-    with pytest.raises(InputError, match="settings that are not known"):
+    whole = path.read_text()
+    for text, said in (
+        (whole.replace('"alpha"', '"alpah"'), "settings that are not known"),
+        ("{", "cannot be read"),
+        ('{"command": "demo", "class": "a"}', "not a run that can be reported"),
+        ('{"command": "pretrain", "config": {}}', "not a run that can be reported"),
+    ):
+        path.write_text(text)
         store.look()
-    path.write_text("{")
-    with pytest.raises(InputError, match="cannot be read"):
-        store.look()
-    path.write_text('{"command": "demo"}')
+        assert [one.folder.name for one in store.all()] == ["good"]
+        assert said in store.problems[0]
+        assert "runs/run" in store.problems[0]
+        with pytest.raises(InputError, match=said):
+            read_runs([path.parent])
+    path.write_text(whole)
+    (store.runs / "run/summary.json").write_text("{")
     store.look()
-    assert store.all() == []
-    with pytest.raises(InputError, match="not a run that can be reported"):
-        read_runs([path.parent])
+    assert not store.is_done(PLANNED)
+    assert "summary.json cannot be read" in store.problems[0]

@@ -1,6 +1,5 @@
 """gridworld-slope with other percentiles: α as a dial between the likely and the adverse member."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from alphamepol.experiments import figures
@@ -18,6 +17,7 @@ ALPHAS = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1)
 
 def experiment(scale: Scale) -> Experiment:
     runs = [scale.pretraining(CLASS, alpha=alpha) for alpha in ALPHAS]
+    beside = (scale.untrained(CLASS), *(scale.specialist(CLASS, number, 2, seeds=5) for number in range(2)))
     return Experiment(
         name="alphas",
         title="gridworld-slope: α from 1 to 0.1",
@@ -37,7 +37,12 @@ def experiment(scale: Scale) -> Experiment:
             ),
         ),
         drawings=(
-            Drawing("alpha-entropies", "State entropy in each member for each α.", tuple(runs), _entropies),
+            Drawing(
+                "alpha-entropies",
+                "State entropy in each member for each α, with 95 % intervals over seeds. Dashed: the ceiling.",
+                (*runs, *beside),
+                _entropies,
+            ),
             Drawing(
                 "alpha-composition",
                 "GWN's share of the mini-batches that the first ten epochs learn from (it is met one time in five).",
@@ -58,18 +63,22 @@ def tail_share(run: Planned, member: str) -> Quantity:
 
 
 def _entropies(found: Found, folder: Path, name: str) -> None:
-    groups = _by_alpha(found, dict.fromkeys(MEMBERS, entropy_in))
-    figures.bars(groups, folder, name, ylabel="state entropy")
+    groups: dict[str, dict[str, Estimate]] = {}
+    for run, stored in found.items():
+        for number, member in enumerate(MEMBERS):
+            if getattr(run, "member_alone", None) in (None, number):
+                values = estimate(entropy_in(run, member).read(stored))
+                groups.setdefault(_group(run), {})[member] = values
+    ceiling: float = next(iter(found.values())).summary["ceiling"]["GWN"]  # that of GWS, too: the map is the same
+    figures.bars(groups, folder, name, ylabel="state entropy", levels=dict.fromkeys(groups, ceiling))
 
 
 def _shares(found: Found, folder: Path, name: str) -> None:
-    figures.bars(_by_alpha(found, {"GWN": tail_share}), folder, name, ylabel="share of the tail")
+    groups = {_group(run): {"GWN": estimate(tail_share(run, "GWN").read(stored))} for run, stored in found.items()}
+    figures.bars(groups, folder, name, ylabel="share of the tail")
 
 
-def _by_alpha(found: Found, series: dict[str, Callable[[Planned, str], Quantity]]) -> dict[str, dict[str, Estimate]]:
-    groups = {}
-    for run, stored in found.items():
-        assert isinstance(run, Pretraining)
-        values = {member: estimate(quantity(run, member).read(stored)) for member, quantity in series.items()}
-        groups[f"α = {run.config.alpha:g}"] = values
-    return groups
+def _group(run: Planned) -> str:
+    if not isinstance(run, Pretraining):
+        return run.label
+    return f"α = {run.config.alpha:g}" if run.member_alone is None else "alone"

@@ -6,40 +6,40 @@ from collections.abc import Sequence
 from alphamepol.errors import InputError
 from alphamepol.experiments import (
     alphas,
+    ant,
     baseline,
-    counterexamples,
+    counter_gridworld,
+    counter_minigrid,
     everywhere,
-    exploration,
-    finetuning,
     meta,
+    minigrid,
     multigrid,
     slope,
+    slope_finetuning,
 )
 from alphamepol.experiments.claims import Claim
 from alphamepol.experiments.experiment import Experiment
 from alphamepol.experiments.planned import Planned
 from alphamepol.experiments.scale import Scale
 
-EXPERIMENTS = (
-    slope.experiment,
-    alphas.experiment,
-    everywhere.experiment,
-    finetuning.slope,
-    multigrid.experiment,
-    exploration.ant,
-    finetuning.ant,
-    exploration.minigrid,
-    finetuning.minigrid,
-    meta.experiment,
-    counterexamples.gridworld,
-    counterexamples.minigrid,
-    baseline.experiment,
+FILES = (
+    slope,
+    alphas,
+    everywhere,
+    slope_finetuning,
+    multigrid,
+    ant,
+    minigrid,
+    meta,
+    counter_gridworld,
+    counter_minigrid,
+    baseline,
 )
 
 
 def all_experiments(scale: Scale) -> list[Experiment]:
     """In the order of the report."""
-    return [make(scale) for make in EXPERIMENTS]
+    return [file.experiment(scale) for file in FILES]
 
 
 def choose(experiments: Sequence[Experiment], asked: Sequence[str]) -> tuple[list[Claim], list[Planned]]:

@@ -1,6 +1,7 @@
 """What the paper says, as statements about runs that statistics decide."""
 
 import dataclasses
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -41,7 +42,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Statement:
-    """A sum of the means of quantities, each times a factor, is above a number, or within one of 0.
+    """A sum of the means of quantities, each times a factor, is above a number, below one, or within one of 0.
 
     It holds if the whole 95 % interval says so, fails if the whole interval says the opposite, and is undecided else.
     """
@@ -49,6 +50,7 @@ class Statement:
     says: str
     terms: tuple[tuple[float, Quantity], ...]
     above: float | None = None
+    below: float | None = None
     within: float | None = None
     minor: bool = False
     """Worth a line only if it does not hold."""
@@ -60,12 +62,16 @@ class Statement:
         if self.within is not None:
             outside = low > self.within or high < -self.within
             return "fails" if outside else "holds" if -self.within <= low and high <= self.within else "undecided"
+        if self.below is not None:
+            return "holds" if high < self.below else "fails" if low >= self.below else "undecided"
         assert self.above is not None
         return "holds" if low > self.above else "fails" if high <= self.above else "undecided"
 
     @property
     def rule(self) -> str:
-        return f"within ±{self.within:g}" if self.within is not None else f"above {self.above:g}"
+        if self.within is not None:
+            return f"within ±{self.within:g}"
+        return f"above {self.above:g}" if self.below is None else f"below {self.below:g}"
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,7 @@ class Judged:
     improvement: Estimate | None
     """The probability that the first is above the second, where two are compared."""
     missing: tuple[str, ...]
-    """Runs that are not there."""
+    """Runs that are not there, or did not keep what is asked for."""
     shortfalls: tuple[str, ...]
     """How runs fall short of what was planned."""
 
@@ -161,10 +167,13 @@ def _judge(statement: Statement, store: Store) -> Judged:
         assert stored is not None
         try:
             samples.append((factor, quantity, quantity.read(stored)))
-        except (InputError, KeyError) as error:  # of a run from before, which did not keep what is asked for
-            missing = (f"{quantity.run.name} ({error})",)
+        except (InputError, KeyError) as error:  # of a run from before
+            missing = (f"{quantity.run.name}, which did not keep its {error}",)
             return Judged(statement, "undecided", None, (), None, missing, shortfalls)
-    sum_of_means = contrast([(factor, sample) for factor, _, sample in samples])
+    if len({_tasks(stored) for stored in found.values()}) > 1:
+        missing = tuple(f"{run.name} on the same tasks" for run in found)
+        return Judged(statement, "undecided", None, (), None, missing, shortfalls)
+    sum_of_means = contrast([(factor, sample) for factor, _, sample in samples], [q.run for _, q, _ in samples])
     terms = tuple(
         (quantity, estimate(sample), estimate(sample, weighted_interquartile_mean)) for _, quantity, sample in samples
     )
@@ -175,6 +184,13 @@ def _judge(statement: Statement, store: Store) -> Judged:
     if [factor for factor, _, _ in samples] == [1.0, -1.0]:
         improvement = probability_of_improvement(samples[0][2], samples[1][2])
     return Judged(statement, verdict, sum_of_means, terms, improvement, (), shortfalls)
+
+
+def _tasks(stored: Stored | None) -> str | None:
+    """The tasks of fine-tuning: numbers are compared task by task."""
+    if stored is None or "returns" not in stored.summary:
+        return None
+    return json.dumps(stored.summary.get("tasks"))
 
 
 def greater(first: Quantity, second: Quantity, by: float = 0.0) -> Statement:
@@ -194,7 +210,7 @@ def above(quantity: Quantity, level: float) -> Statement:
 
 
 def below(quantity: Quantity, level: float) -> Statement:
-    return Statement(f"{quantity.name} < {level:g}", ((-1.0, quantity),), above=-level)
+    return Statement(f"{quantity.name} < {level:g}", ((1.0, quantity),), below=level)
 
 
 def rising(quantities: Sequence[Quantity], slack: float = ALIKE) -> tuple[Statement, ...]:
@@ -219,8 +235,10 @@ def mean_entropy(run: Planned) -> Quantity:
 def final_return(run: Finetuning) -> Quantity:
     """The return of the last iteration of fine-tuning, of every task and seed."""
 
-    def read(stored: Stored) -> Sample:
-        by_seed = stored.summary.get("returns_by_seed") or [stored.summary["returns"]]
-        return Sample.of_tasks(np.array(by_seed, float)[:, :, -1].T, stored.policies)
+    return Quantity(f"return from {run.label} in {run.member}", run, lambda stored: returns_at(stored, -1))
 
-    return Quantity(f"return from {run.label} in {run.member}", run, read)
+
+def returns_at(stored: Stored, iteration: int) -> Sample:
+    """The returns of an iteration of fine-tuning, of every task and seed."""
+    by_seed = stored.summary.get("returns_by_seed") or [stored.summary["returns"]]
+    return Sample.of_tasks(np.array(by_seed, float)[:, :, iteration].T, stored.policies)

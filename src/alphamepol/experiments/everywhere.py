@@ -1,12 +1,10 @@
 """gridworld-slope-everywhere: the slope acts on the whole map."""
 
-from functools import partial
-
 import numpy as np
 
-from alphamepol.experiments import figures
+from alphamepol.experiments import drawings
 from alphamepol.experiments.claims import Claim, Quantity, Statement, below, entropy_in
-from alphamepol.experiments.experiment import Drawing, Experiment
+from alphamepol.experiments.experiment import Experiment
 from alphamepol.experiments.planned import Planned
 from alphamepol.experiments.scale import Scale
 from alphamepol.experiments.store import Stored
@@ -22,8 +20,6 @@ def experiment(scale: Scale) -> Experiment:
     usual = [scale.pretraining(USUAL, alpha=alpha) for alpha in (0.2, 1.0)]
     random = scale.untrained(CLASS)
     alone = [scale.specialist(CLASS, number, 2) for number in range(2)]
-    names = {risk_averse: risk_averse.label, neutral: neutral.label, random: random.label}
-    names |= dict.fromkeys(alone, "alone")
     advantage = Statement(
         "the advantage of αMEPOL over MEPOL in GWN is larger with the slope everywhere than with it in the north",
         (
@@ -46,18 +42,8 @@ def experiment(scale: Scale) -> Experiment:
             ),
         ),
         drawings=(
-            Drawing(
-                "everywhere-entropies",
-                "State entropy where the slope acts on the whole map.",
-                (risk_averse, neutral, random, *alone),
-                partial(figures.entropies, names=names),
-            ),
-            Drawing(
-                "everywhere-heat-maps",
-                "Where each method goes where the slope acts on the whole map.",
-                (neutral, risk_averse, random),
-                partial(figures.heat_maps, names=names),
-            ),
+            drawings.entropies("everywhere", (risk_averse, neutral, random, *alone)),
+            drawings.heat_maps("everywhere", (neutral, risk_averse, random)),
         ),
     )
 

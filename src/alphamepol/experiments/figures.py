@@ -1,7 +1,6 @@
 """The figures of experiments: PNG, SVG, and the CSV behind each, readable at the width of a column."""
 
-from collections.abc import Mapping, Sequence
-from itertools import cycle
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,10 @@ from alphamepol.errors import InputError, RunError
 from alphamepol.experiments.planned import Finetuning, Planned
 from alphamepol.experiments.store import Stored
 from alphamepol.runs import figures, meta_figures
-from alphamepol.runs.plotting import COLOURS, STYLE, save_figure, write_csv
+from alphamepol.runs.plotting import STYLE, colours_of, save_figure, write_csv
 from alphamepol.statistics import Estimate, Sample, estimate
 
 FORMATS = ("png", "svg")
-METHOD_COLOURS = {"αMEPOL": COLOURS[0], "MEPOL": COLOURS[1], "Random": COLOURS[8], "alone": COLOURS[2]}
-"""The same method has the same colour in every figure, by the first word of its label."""
 
 Found = Mapping[Planned, Stored]
 """The runs of a figure that are there, by what was planned."""
@@ -36,12 +33,13 @@ def bars(
 ) -> None:
     """A bar with its 95 % interval for every series of every group; a dashed line at the level of a group."""
     series = list(dict.fromkeys(one for group in groups.values() for one in group))
-    colours = _colours(series)
+    colours = colours_of(series)
     rows: list[tuple[Any, ...]] = []
     with matplotlib.rc_context(STYLE):
         width = 0.8 / len(series)
         room = max(0.7, 0.24 * (len(series) + 1))
-        figure = Figure(figsize=(max(3.4, 0.9 + room * len(groups)), 2.8), layout="constrained")
+        size = max(3.4, 0.9 + room * len(groups))
+        figure = Figure(figsize=(size, 2.8), layout="constrained")
         axes = figure.add_subplot()
         for place, (group, values) in enumerate(groups.items()):
             for number, one in enumerate(series):
@@ -62,33 +60,40 @@ def bars(
         axes.axhline(0.0, color="black", linewidth=0.6)
         axes.set_xticks(range(len(groups)), list(groups))
         axes.set(ylabel=ylabel, xlim=(-0.6, len(groups) - 0.4))
-        figure.legend(loc="outside upper center", ncols=min(4, len(series)))
+        figure.legend(loc="outside upper center", ncols=min(int(size // 1.6), len(series)))
         save_figure(figure, folder, name, FORMATS)
     write_csv(folder / f"{name}.csv", ("group", "series", "value", "low", "high"), rows)
 
 
-def entropies(found: Found, folder: Path, name: str, *, names: Mapping[Planned, str]) -> None:
+def entropies(found: Found, folder: Path, name: str) -> None:
     """The entropy of every method in every member, and the ceilings."""
     groups: dict[str, dict[str, Estimate]] = {}
     levels: dict[str, float] = {}
     for run, stored in found.items():
-        for member, values in stored.summary["entropy"].items():
+        for number, (member, values) in enumerate(stored.summary["entropy"].items()):
             # A policy trained for one member alone is shown there.
-            if names[run] == "alone" and not _trained_in(stored, member):
+            if getattr(run, "member_alone", None) not in (None, number):
                 continue
-            groups.setdefault(member, {})[names[run]] = estimate(Sample.of_seeds(values))
+            groups.setdefault(member, {})[run.label] = estimate(Sample.of_seeds(values))
             if (ceiling := stored.summary["ceiling"][member]) is not None:
                 levels[member] = ceiling
     if groups:
         bars(groups, folder, name, ylabel="state entropy", levels=levels)
 
 
-def heat_maps(found: Found, folder: Path, name: str, *, names: Mapping[Planned, str]) -> None:
+def heat_maps(found: Found, folder: Path, name: str) -> None:
     """Where each method goes in every member."""
-    evaluations = {names[run]: stored.evaluation for run, stored in found.items() if stored.evaluated}
+    shown = {run: stored for run, stored in found.items() if stored.evaluated}
+    evaluations = {_distinct_label(run, stored): stored.evaluation for run, stored in shown.items()}
     if not evaluations:
         return
     figures.heat_maps(evaluations, make(next(iter(found)).class_name), folder, name, FORMATS)
+
+
+def _distinct_label(run: Planned, stored: Stored) -> str:
+    """Policies trained for one member alone are several; each goes into all members."""
+    alone = getattr(run, "member_alone", None)
+    return run.label if alone is None else f"trained in {stored.summary['members'][alone]}"
 
 
 def histogram(found: Found, folder: Path, name: str) -> None:
@@ -147,17 +152,6 @@ def discriminability(found: Found, folder: Path, name: str) -> None:
     for stored in found.values():
         values = np.array(stored.summary["discriminability"])
         meta_figures.discriminability(values, stored.summary["skills"], folder, name, FORMATS)
-
-
-def _trained_in(stored: Stored, member: str) -> bool:
-    probabilities: Sequence[float] = stored.summary["probabilities"]
-    return probabilities[stored.summary["members"].index(member)] == 1
-
-
-def _colours(series: Sequence[str]) -> dict[str, str]:
-    others = (colour for colour in cycle(COLOURS) if colour not in METHOD_COLOURS.values())
-    known = {one: METHOD_COLOURS.get(one.split(" (")[0]) for one in series}
-    return {one: colour or next(others) for one, colour in known.items()}
 
 
 def _seen(axes: Any) -> list[str]:

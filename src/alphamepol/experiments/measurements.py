@@ -59,7 +59,7 @@ def measure_gradient_variance(init: Path, class_name: str, config: PretrainConfi
     keys = split_purposes(seed_keys(list(policies))).evaluation
     found: dict[bool, list[np.ndarray]] = {True: [], False: []}
     tail_size = tail_count(config.alpha, config.minibatches)
-    with stopwatch.phase(EVALUATION):
+    with stopwatch.phase(EVALUATION), jax.default_matmul_precision(config.matmul_precision):
         for batch in rich.progress.track(range(batches), "gradients of batches", transient=True):
             members, batch_keys = draw_epoch(keys, batch, environment_class.probabilities, config.minibatches)
             size = {"batch": config.batch, "horizon": config.horizon}

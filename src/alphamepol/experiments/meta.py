@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from alphamepol.experiments import figures
+from alphamepol.experiments import drawings, figures
 from alphamepol.experiments.claims import Claim, Quantity, above, below, final_return, greater
 from alphamepol.experiments.experiment import Drawing, Experiment
-from alphamepol.experiments.finetuning import returns_drawing
 from alphamepol.experiments.planned import Metatraining
 from alphamepol.experiments.scale import Scale
 from alphamepol.experiments.store import Stored
@@ -32,7 +31,7 @@ def experiment(scale: Scale) -> Experiment:
     }
     of_member = {member: [final_return(run) for run in runs[member]] for member in runs}
     return Experiment(
-        name="meta",
+        name="meta-training",
         title="Meta-training: MAML+R, DIAYN and MAML+DIAYN",
         claims=(
             Claim(
@@ -52,7 +51,7 @@ def experiment(scale: Scale) -> Experiment:
             ),
         ),
         drawings=(
-            *(returns_drawing("meta", member, runs[member]) for member in runs),
+            *(drawings.returns("meta", member, runs[member]) for member in runs),
             *(
                 Drawing(
                     f"meta-{name}-adaptation",

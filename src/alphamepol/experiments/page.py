@@ -9,6 +9,14 @@ from pathlib import Path
 from typing import Any
 
 
+class Html(str):
+    """Text that is HTML already; all other text is escaped."""
+
+
+def safe(text: str) -> str:
+    return text if isinstance(text, Html) else escape(text)
+
+
 def page(title: str, sections: Iterable[tuple[str, str, str]], introduction: str) -> str:
     """The whole page; sections are (anchor, heading, content)."""
     sections = [section for section in sections if section[2]]
@@ -39,33 +47,32 @@ def page(title: str, sections: Iterable[tuple[str, str, str]], introduction: str
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
-    """A table of cells that are HTML already; columns `numbers` are set flush right."""
+    """A table; columns `numbers` are set flush right."""
 
-    def line(cells: Sequence[str], tag: str) -> str:
+    def line(cells: Sequence[str], tag: str, scope: str = "") -> str:
         kinds = [' class="number"' if column in numbers else "" for column in range(len(cells))]
-        return (
-            "<tr>" + "".join(f"<{tag}{kind}>{cell}</{tag}>" for kind, cell in zip(kinds, cells, strict=True)) + "</tr>"
-        )
+        inside = (f"<{tag}{scope}{kind}>{safe(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+        return f"<tr>{''.join(inside)}</tr>"
 
-    body = "\n".join(line(row, "td") for row in rows)
-    return f'<div class="wide"><table><thead>{line(header, "th")}</thead><tbody>\n{body}\n</tbody></table></div>\n'
+    top, body = line(header, "th", ' scope="col"'), "\n".join(line(row, "td") for row in rows)
+    return f'<div class="wide"><table><thead>{top}</thead><tbody>\n{body}\n</tbody></table></div>\n'
 
 
-def picture(path: Path, caption: str, alternative: str) -> str:
+def picture(path: Path, caption: str) -> str:
     """A PNG inside the page."""
     data = base64.b64encode(path.read_bytes()).decode()
     return (
-        f'<figure><img alt="{escape(alternative)}" src="data:image/png;base64,{data}">'
+        f'<figure><img alt="{escape(caption)}" src="data:image/png;base64,{data}">'
         f"<figcaption>{escape(caption)}</figcaption></figure>\n"
     )
 
 
 def replay(data: dict[str, Any]) -> str:
     """A canvas on which trajectories move, with its controls; `page.js` says what the data is."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     return f"""<div class="replay"><div class="controls"><button type="button">Play</button>
 <input type="range" min="1" max="{data["steps"]}" value="{data["steps"]}" aria-label="time step">
-<output></output></div><canvas role="img" aria-label="trajectories on maps"></canvas>
+<output aria-live="off"></output></div><canvas role="img" aria-label="trajectories on maps"></canvas>
 <script type="application/json">{text}</script></div>
 """
 

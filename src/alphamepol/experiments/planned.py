@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,8 +19,8 @@ AMOUNTS = {
 }
 """By command: the fields in which a run that had less time may fall short of what was planned."""
 
-IRRELEVANT = ("checkpoint_every", "evaluation_batches")
-"""Fields that do not decide what is learned."""
+ALONE = "trained there alone"
+"""The label of policies trained for one member."""
 
 OF_RANDOM = ("hidden", "initial_log_std", "memory", "recurrent_units", "normalise")
 """Fields of fine-tuning that count only where it begins with untrained policies."""
@@ -83,13 +83,18 @@ class Pretraining:
 
     @property
     def name(self) -> str:
-        only = [f"only-{number}" for number, p in enumerate(self.config.probabilities) if p == 1]
+        only = [] if self.member_alone is None else [f"only-{self.member_alone}"]
         update = [] if self.config.update == "off-policy" else ["on-policy" + ("" if self.config.baseline else "-no-b")]
         return "-".join([self.class_name, f"alpha-{self.config.alpha:g}", *only, *update])
 
     @property
     def label(self) -> str:
-        return self.config.label
+        return ALONE if self.member_alone is not None else self.config.label
+
+    @property
+    def member_alone(self) -> int | None:
+        """The number of the member that it is trained for alone, if it is."""
+        return member_alone(self.config.probabilities)
 
     @property
     def identity(self) -> Identity:
@@ -242,13 +247,20 @@ class GradientVariance:
         measure_gradient_variance(find(self.init), self.class_name, self.config, self.batches, folder)
 
 
+def member_alone(probabilities: Sequence[float]) -> int | None:
+    """The number of the only member that can be drawn, if others were there."""
+    return list(probabilities).index(1) if len(probabilities) > 1 and 1 in probabilities else None
+
+
 def identity_of(command: str, class_name: str, config: AnyConfig, **parts: Any) -> Identity:
     """Of the settings only those that differ from their defaults: a field that is added later changes nothing."""
-    ignored = OF_RANDOM if command == "finetune" and parts["init"] != "random" else ()
+    ignored = ["checkpoint_every"] if command == "untrained" else ["checkpoint_every", "evaluation_batches"]
+    if command == "finetune" and parts["init"] != "random":
+        ignored += OF_RANDOM
     changed = {}
     for one in dataclasses.fields(config):
         value = getattr(config, one.name)
-        if one.name not in (*IRRELEVANT, *ignored) and value != one.default:
+        if one.name not in ignored and value != one.default:
             changed[one.name] = list(value) if isinstance(value, tuple) else value
     return {"command": command, "class": class_name, "config": changed, **parts}
 

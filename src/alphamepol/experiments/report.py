@@ -11,9 +11,10 @@ import numpy as np
 from alphamepol.environments.gridworld import Gridworld
 from alphamepol.environments.maps import map_of
 from alphamepol.environments.registry import CLASSES, make
-from alphamepol.experiments.claims import Decision, Judged
+from alphamepol.experiments.claims import Decision, Judged, returns_at
 from alphamepol.experiments.experiment import Experiment
-from alphamepol.experiments.page import page, picture, replay, table
+from alphamepol.experiments.page import Html, page, picture, replay, table
+from alphamepol.experiments.planned import member_alone
 from alphamepol.experiments.store import Store, Stored, read_runs
 from alphamepol.files import to_json, write_atomically
 from alphamepol.runs.config import PretrainConfig
@@ -32,7 +33,10 @@ def write_report(
     folder = store.folder
     write_atomically(folder / "claims.json", to_json([decision.to_dict() for decision in decisions]))
     write_atomically(folder / "claims.md", claims_markdown(decisions))
-    stored = sorted(store.all(), key=lambda one: one.folder.name)
+    planned = dict.fromkeys(run for experiment in experiments for run in experiment.runs)
+    used = {one.folder: one for run in planned if (one := store.find(run)) is not None}
+    # Others that lie there, too; those that stand in for longer ones know it.
+    stored = sorted((used.get(one.folder, one) for one in store.all()), key=lambda one: str(one.folder))
     verdicts = [decision.verdict for decision in decisions]
     counted = ", ".join(f"{verdicts.count(verdict)} {plural}" for verdict, plural in PLURALS.items())
     introduction = (
@@ -43,7 +47,7 @@ def write_report(
     )
     sections = [
         ("claims", "Claims", claims_table(decisions)),
-        *((experiment.name, experiment.title, _figures(experiment, folder / "figures")) for experiment in experiments),
+        *((experiment.name, experiment.title, _figures(experiment, store)) for experiment in experiments),
         ("members", "Entropy, member by member", entropy_tables(stored)),
         ("returns", "Returns after fine-tuning", returns_table(stored)),
         ("replays", "Replays", replays(stored)),
@@ -61,7 +65,7 @@ def claims_markdown(decisions: Sequence[Decision]) -> str:
         found = "; ".join(_in_short(part) for part in decision.parts if part.found is not None and _matters(part))
         missing = dict.fromkeys(name for part in decision.parts for name in part.missing)
         short = dict.fromkeys(said for part in decision.parts for said in part.shortfalls)
-        notes = [found, f"not run: {', '.join(missing)}" if missing else "", "; ".join(short)]
+        notes = [found, f"missing: {'; '.join(missing)}" if missing else "", "; ".join(short)]
         cells = (f"`{decision.claim.id}`", decision.claim.says, decision.verdict, ". ".join(filter(None, notes)))
         rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(rows) + "\n"
@@ -87,10 +91,15 @@ def claims_table(decisions: Sequence[Decision]) -> str:
         shown_parts = [part for part in decision.parts if part.found is not None and _matters(part)]
         said = "".join(f"<li>{_statement(part)}</li>" for part in shown_parts)
         steps = sum(not _matters(part) for part in decision.parts)
-        said += f"<li><span class='holds'>✓</span> none of the {steps} steps between goes back</li>" if steps else ""
-        said += f"<li>not run: {escape(', '.join(missing))}</li>" if missing else ""
+        said += (
+            f"<li><span class='holds'>✓</span> none of the {steps} steps between goes back by more than a little</li>"
+            if steps
+            else ""
+        )
+        said += f"<li>missing: {escape('; '.join(missing))}</li>" if missing else ""
         badge = f'<span class="verdict {verdict}">{MARKS[verdict]} {verdict}</span>'
-        rows.append((f"<code>{decision.claim.id}</code>", badge, f"{escape(decision.claim.says)}<ul>{said}</ul>"))
+        words = Html(f"{escape(decision.claim.says)}<ul>{said}</ul>")
+        rows.append((Html(f"<code>{escape(decision.claim.id)}</code>"), Html(badge), words))
     return table(("claim", "verdict", "what the paper says, and what was found"), rows)
 
 
@@ -104,12 +113,15 @@ def _statement(part: Judged) -> str:
     return f"{verdict} {escape(part.statement.says)}: {means}{difference}{improved}{short}"
 
 
-def _figures(experiment: Experiment, folder: Path) -> str:
-    return "".join(
-        picture(path, drawing.caption, drawing.name)
-        for drawing in experiment.drawings
-        if (path := folder / f"{drawing.name}.png").is_file()
-    )
+def _figures(experiment: Experiment, store: Store) -> str:
+    parts = []
+    for drawing in experiment.drawings:
+        path = store.folder / "figures" / f"{drawing.name}.png"
+        if path.is_file():
+            found = [(run, store.find(run)) for run in drawing.runs]
+            short = [f"{run.name} had {stored.shortfall}" for run, stored in found if stored and stored.shortfall]
+            parts.append(picture(path, f"{drawing.caption} {'; '.join(short)}".strip()))
+    return "".join(parts)
 
 
 def entropy_tables(stored: Sequence[Stored]) -> str:
@@ -130,10 +142,10 @@ def _entropy_table(shared: Sequence[Stored], alone: dict[str | None, Stored]) ->
     members: list[str] = first.summary["members"]
     ceilings = [first.summary["ceiling"][member] for member in members]
     columns = [
-        ("", *map(escape, members), "mean under p<sub>M</sub>"),
+        ("", *members, "mean under p_M"),
         *(
             (
-                escape(label_of(one)),
+                label_of(one),
                 *(_cell(one.summary["entropy"][member]) for member in members),
                 _cell(one.summary["mean"]),
             )
@@ -158,8 +170,8 @@ def _cell(values: Sequence[float]) -> str:
 
 def _only(one: Stored) -> str | None:
     """The member that a policy was trained for alone."""
-    found = one.summary["probabilities"]
-    return one.summary["members"][found.index(1)] if len(found) > 1 and 1 in found else None
+    alone = member_alone(one.summary["probabilities"])
+    return None if alone is None else one.summary["members"][alone]
 
 
 def label_of(one: Stored) -> str:
@@ -171,20 +183,19 @@ def label_of(one: Stored) -> str:
     label = getattr(one.config, "label", "")
     if isinstance(one.config, PretrainConfig) and one.config.update == "on-policy":
         label += ", on-policy" + ("" if one.config.baseline else " without b")
-    return label
+    return f"{label}, {one.shortfall}" if one.shortfall else label
 
 
 def returns_table(stored: Sequence[Stored]) -> str:
     rows = []
     tuned = [one for one in stored if one.description["command"] == "finetune"]
     for one in sorted(tuned, key=lambda one: (one.summary["class"], one.summary["member"], one.summary["label"])):
-        by_seed = np.array(one.summary.get("returns_by_seed") or [one.summary["returns"]])
-        first, last = (Sample.of_tasks(by_seed[:, :, number].T, one.policies) for number in (0, -1))
+        first, last = (returns_at(one, number) for number in (0, -1))
         iqm = estimate(last, weighted_interquartile_mean)
-        amount = f"{by_seed.shape[1]} × {by_seed.shape[0]}"
-        where = f"{escape(one.summary['class'])}, {escape(one.summary['member'])}"
+        amount = f"{last.task_count} × {len(last.values) // last.task_count}"
+        where = f"{one.summary['class']}, {one.summary['member']}"
         cells = shown(estimate(first)), shown(estimate(last)), shown(iqm)
-        rows.append((where, escape(one.summary["label"]), amount, str(one.summary["iterations"]), *cells))
+        rows.append((where, one.summary["label"], amount, str(one.summary["iterations"]), *cells))
     header = ("member", "from", "tasks × seeds", "iterations", "first return", "final return", "inter-quartile mean")
     return table(header, rows, range(2, 7)) if rows else ""
 
@@ -205,6 +216,7 @@ def replays(stored: Sequence[Stored]) -> str:
 def _replay_data(class_name: str, runs: Sequence[Stored]) -> dict[str, Any]:
     environment_class = make(class_name)
     members: list[dict[str, Any]] = []
+    corners, scales = [], []
     for number, name in enumerate(environment_class.names):
         ground = map_of(environment_class[number])
         assert ground is not None
@@ -215,11 +227,13 @@ def _replay_data(class_name: str, runs: Sequence[Stored]) -> dict[str, Any]:
             for patch in ground.patches
         ]
         members.append({"name": name, "walls": np.array(walls, int).tolist()})
+        corners.append((west, south))
+        scales.append(scale)
     panels, steps = [], 1
     for method, one in enumerate(runs):
         trails = one.evaluation.trails
         for member in range(len(members)):
-            ways = (trails[member, :TRAILS] + 1) * 500
+            ways = (trails[member, :TRAILS] - corners[member]) * scales[member]
             steps = max(steps, ways.shape[1])
             whole = [way[np.isfinite(way[:, 0])].round().astype(int).ravel().tolist() for way in ways]
             panels.append({"method": method, "member": member, "trails": whole})
@@ -231,20 +245,15 @@ def runs_table(stored: Sequence[Stored]) -> str:
     rows = []
     for one in stored:
         description = one.description
-        seconds = one.summary.get("seconds", {}).get("total")
-        versions = description.get("versions", {})
-        config = json.dumps(description["config"], indent=1, ensure_ascii=False)
-        details = (
-            f"<details><summary>{escape(one.folder.name)}</summary><pre>{escape(description.get('command_line', ''))}\n"
-            f"{escape(json.dumps(versions))}\n{escape(config)}</pre></details>"
-        )
-        commit = (description.get("commit") or "")[:7] + (
-            "-dirty" if "dirty" in (description.get("commit") or "") else ""
-        )
-        seeds = len(one.summary.get("seeds", []))
-        taken = "" if seconds is None else f"{seconds:.0f}"
-        device = escape(str(description.get("device", "")))
-        rows.append((details, escape(description["command"]), str(seeds), f"<code>{commit}</code>", device, taken))
+        parts = (description.get("command_line", ""), json.dumps(description.get("versions", {})))
+        settings = "\n".join([*map(str, parts), json.dumps(description["config"], indent=1, ensure_ascii=False)])
+        details = f"<details><summary>{escape(one.folder.name)}</summary><pre>{escape(settings)}</pre></details>"
+        commit = str(description.get("commit") or "")
+        shown_commit = commit[:7] + ("-dirty" if commit.endswith("-dirty") else "")
+        seeds = str(len(one.summary.get("seeds", [])))
+        taken = str(round(one.summary.get("seconds", {}).get("total", 0)))
+        device = str(description.get("device", ""))
+        rows.append((Html(details), description["command"], seeds, shown_commit, device, taken))
     return table(("run and settings", "command", "seeds", "commit", "device", "seconds"), rows, (2, 5))
 
 
@@ -255,7 +264,9 @@ def shown(found: Estimate) -> str:
 
 
 def _short(value: float) -> str:
-    text = f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
+    """Two decimals, three where two say little."""
+    small = 0 < abs(value) < 0.095
+    text = f"{value:.3f}" if small else f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
     return text.replace("-", "−")
 
 
@@ -265,7 +276,7 @@ def report_runs(folders: Sequence[Path], path: Path) -> None:
     figures = ""
     for one in stored:
         pictures = sorted((one.folder / "figures").glob("*.png"))
-        drawn = "".join(picture(path, path.stem, path.stem) for path in pictures)
+        drawn = "".join(picture(path, path.stem) for path in pictures)
         figures += f"<h3>{escape(one.folder.name)}</h3>{drawn}" if drawn else ""
     sections = [
         ("members", "Entropy, member by member", entropy_tables(stored)),

@@ -17,8 +17,8 @@ from alphamepol.experiments.report import report_runs, shown, write_report
 from alphamepol.experiments.scale import Scale, ScaleName
 from alphamepol.experiments.store import Store
 from alphamepol.files import to_json, write_atomically
-from alphamepol.runs.config import MetatrainConfig, PretrainConfig
 from alphamepol.runs.folder import RunFolder
+from alphamepol.runs.interrupts import RunInterrupted
 from alphamepol.runs.progress import duration
 
 COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}
@@ -31,51 +31,50 @@ def reproduce(asked: Sequence[str], scale_name: ScaleName, folder: Path, *, dry_
     claims, runs = choose(experiments, asked or ["all"])
     _check_scale(folder, scale_name)
     store = Store(folder)
+    _say(console, store.problems)
     if dry_run:
         console.print(_plan_table(runs, store))
         return
     write_atomically(_marker(folder), to_json({"scale": scale_name}))
-    failures = _do(runs, store, console)
-    release_policies(store)
-    page = write_page(experiments, store)
+    try:
+        failures = _do(runs, store, console)
+        release_policies(experiments, store)
+        page = write_page(experiments, store, console)
+    except KeyboardInterrupt as interrupt:
+        raise RunInterrupted from interrupt
     console.print(verdict_table([decide(claim, store) for claim in claims]))
     console.print(f"Report: {page}    Runs: {store.runs}    Figures: {folder / 'figures'}", soft_wrap=True)
     if failures:
         raise RunError(f"{len(failures)} of {len(runs)} runs could not be done: {'; '.join(failures)}")
 
 
-def write_page(experiments: Sequence[Experiment], store: Store, path: Path | None = None) -> Path:
+def write_page(experiments: Sequence[Experiment], store: Store, console: Console, path: Path | None = None) -> Path:
     """Draw the figures of experiments that were done, at least in part, decide all claims, and write the page."""
     decisions = {claim.id: decide(claim, store) for experiment in experiments for claim in experiment.claims}
     for experiment in experiments:
-        decided = any(decisions[claim.id].was_run for claim in experiment.claims)
-        if not (decided if experiment.claims else any(store.find(run) for run in experiment.runs)):
+        if not any(decisions[claim.id].was_run for claim in experiment.claims):
             continue
         for drawing in experiment.drawings:
             found = {run: stored for run in drawing.runs if (stored := store.find(run)) is not None}
-            if found or not drawing.runs:
+            if not found and drawing.runs:
+                continue
+            try:
                 drawing.draw(found, store.folder / "figures", drawing.name)
+            except (InputError, RunError, ImportError, KeyError, ValueError) as error:
+                _say(console, [f"figure {drawing.name} was left out: {error}"])
     return write_report(store, experiments, list(decisions.values()), path)
 
 
-def release_policies(store: Store) -> None:
-    """Copy the first seed's policy of every run on a whole class to where it can be found by class and method."""
-    for stored in store.all():
-        class_name, config = stored.description["class"], stored.config
-        if stored.description["command"] == "metatrain" and isinstance(config, MetatrainConfig):
-            name = Metatraining(class_name, config).name
-        elif (
-            stored.description["command"] == "pretrain"
-            and isinstance(config, PretrainConfig)
-            and not config.probabilities
-        ):
-            name = Pretraining(class_name, config).name
-        else:
+def release_policies(experiments: Sequence[Experiment], store: Store) -> None:
+    """Copy the first seed's policy of every method on a whole class to where it can be found by class and method."""
+    for run in dict.fromkeys(run for experiment in experiments for run in experiment.runs):
+        if not isinstance(run, Pretraining | Metatraining) or getattr(run, "member_alone", None) is not None:
             continue
-        path = RunFolder(stored.folder).policy(config.seed)
-        if path.is_file():
-            name = name.removeprefix(f"{class_name}-")
-            write_atomically(store.folder / "policies" / class_name / f"{name}.safetensors", path.read_bytes())
+        stored = store.find(run)
+        path = stored and RunFolder(stored.folder).policy(run.config.seed)
+        if path and path.is_file():
+            name = run.name.removeprefix(f"{run.class_name}-")
+            write_atomically(store.folder / "policies" / run.class_name / f"{name}.safetensors", path.read_bytes())
 
 
 def _do(runs: Sequence[Planned], store: Store, console: Console) -> list[str]:
@@ -85,19 +84,36 @@ def _do(runs: Sequence[Planned], store: Store, console: Console) -> list[str]:
     to_do = [run for run in runs if not store.is_done(run)]
     clock = Clock(store)
     for number, run in enumerate(to_do):
-        if failed.intersection(run.needs):
-            failed.add(run)
-            continue
-        left = sum(clock.seconds(other) for other in to_do[number:])
-        console.rule(f"run {number + 1} of {len(to_do)}, about {duration(left)} left in all", align="left")
-        try:
-            run.do(store.place_of(run), store.place_of)
-        except (InputError, RunError) as error:
-            console.print(f"{run.name}: {error}", soft_wrap=True)
-            failures.append(f"{run.name} ({error})")
+        reason = _hindrance(run, store, failed)
+        if reason is None:
+            left = sum(clock.seconds(other) for other in to_do[number:])
+            console.rule(f"run {number + 1} of {len(to_do)}, about {duration(left)} left in all", align="left")
+            try:
+                run.do(store.place_of(run), store.place_of)
+            except Exception as error:  # of whatever kind: hours of other runs may follow
+                reason = str(error).strip() or type(error).__name__
+        if reason is not None:
+            _say(console, [f"{run.name}: {reason}"])
+            failures.append(f"{run.name} ({reason.splitlines()[0]})")
             failed.add(run)
         store.look()
     return failures
+
+
+def _hindrance(run: Planned, store: Store, failed: set[Planned]) -> str | None:
+    """Why a run cannot be begun, if it cannot."""
+    for needed in run.needs:
+        if needed in failed:
+            return f"it needs {needed.name}"
+        stored = store.find(needed)
+        if stored is not None and not stored.has_products:
+            return f"it needs the policies of {stored.folder}, which were not kept; give another --folder to train them"
+    return None
+
+
+def _say(console: Console, sentences: Sequence[str]) -> None:
+    for sentence in sentences:
+        console.print(sentence, soft_wrap=True, markup=False)
 
 
 def _plan_table(runs: Sequence[Planned], store: Store) -> Table:
@@ -119,6 +135,8 @@ def _plan_table(runs: Sequence[Planned], store: Store) -> Table:
 def _state(run: Planned, store: Store) -> str:
     if store.is_done(run):
         return "done"
+    if _hindrance(run, store, set()):
+        return "policies not kept"
     if (store.place_of(run) / "config.json").is_file():
         return "begun"
     shorter = store.find(run)
@@ -174,5 +192,6 @@ def report(folders: Sequence[Path], out: Path | None) -> Path:
         path = out or (first / "report.html" if len(folders) == 1 else Path("report.html"))
         report_runs(folders, path)
         return path
-    store, experiments = Store(first), all_experiments(Scale(scale))
-    return write_page(experiments, store, out)
+    store, console = Store(first), Console(highlight=False)
+    _say(console, store.problems)
+    return write_page(all_experiments(Scale(scale)), store, console, out)

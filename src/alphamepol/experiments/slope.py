@@ -1,11 +1,9 @@
 """gridworld-slope: what the worst fifth of entropies buys, and what it costs."""
 
-from functools import partial
-
 import numpy as np
 
 from alphamepol.estimation.risk import weighted_cvar
-from alphamepol.experiments import figures
+from alphamepol.experiments import drawings, figures
 from alphamepol.experiments.claims import Claim, Quantity, above, alike, below, entropy_in, greater, mean_entropy
 from alphamepol.experiments.experiment import Drawing, Experiment
 from alphamepol.experiments.planned import Planned
@@ -24,8 +22,6 @@ def experiment(scale: Scale) -> Experiment:
     risk_averse, neutral = scale.pretraining(CLASS, alpha=0.2), scale.pretraining(CLASS, alpha=1.0)
     alone = {member: scale.specialist(CLASS, number, 2, seeds=5) for number, member in enumerate(MEMBERS)}
     random = scale.untrained(CLASS)
-    names = {risk_averse: risk_averse.label, neutral: neutral.label, random: random.label}
-    names |= dict.fromkeys(alone.values(), "alone")
     return Experiment(
         name="slope",
         title="gridworld-slope: exploring both members, or the likely one",
@@ -40,7 +36,7 @@ def experiment(scale: Scale) -> Experiment:
                 "in GWS, MEPOL > αMEPOL, MEPOL near the member's own optimum (trained on GWS alone)",
                 (
                     greater(entropy_in(neutral, "GWS"), entropy_in(risk_averse, "GWS")),
-                    alike(entropy_in(neutral, "GWS"), entropy_in(alone["GWS"], "GWS", "a policy trained there alone")),
+                    alike(entropy_in(neutral, "GWS"), entropy_in(alone["GWS"], "GWS", "a policy trained there alone,")),
                 ),
             ),
             Claim(
@@ -60,25 +56,14 @@ def experiment(scale: Scale) -> Experiment:
             ),
         ),
         drawings=(
-            Drawing(
-                "slope-entropies",
-                "State entropy of the final policies in each member, with 95 % intervals over seeds. Dashed: the "
-                "ceiling, the entropy of the uniform distribution over the free space.",
-                (risk_averse, neutral, random, *alone.values()),
-                partial(figures.entropies, names=names),
-            ),
+            drawings.entropies("slope", (risk_averse, neutral, random, *alone.values())),
             Drawing(
                 "slope-histogram",
                 "Entropy of single trajectories under p_M, members stacked.",
                 (neutral, risk_averse),
                 figures.histogram,
             ),
-            Drawing(
-                "slope-heat-maps",
-                "Where each method goes, on a log scale, all seeds together.",
-                (neutral, risk_averse, random),
-                partial(figures.heat_maps, names=names),
-            ),
+            drawings.heat_maps("slope", (neutral, risk_averse, random, *alone.values())),
         ),
     )
 

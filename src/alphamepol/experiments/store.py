@@ -1,7 +1,6 @@
 """The folder that holds runs, each known by what it computes, whatever its name."""
 
 import dataclasses
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,14 +45,14 @@ class Stored:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        return json.loads((self.folder / "summary.json").read_text())
+        return RunFolder(self.folder).read_summary()
 
     @cached_property
     def evaluation(self) -> Any:
         from alphamepol.runs.evaluation_files import load_evaluation
 
         if not self.evaluated:
-            raise InputError("its evaluation was not kept")
+            raise InputError("evaluation")
         return load_evaluation(self.folder / "evaluation.safetensors")
 
     @property
@@ -63,11 +62,20 @@ class Stored:
         if not isinstance(before, dict):
             return 0
         usual: int = CONFIGS[before["command"]]().seeds
-        return before["config"].get("seeds", usual)
+        return self.summary.get("policies") or before["config"].get("seeds", usual)
+
+    @cached_property
+    def finished(self) -> bool:
+        """Whether it has a summary that can be read."""
+        try:
+            return bool(self.summary)
+        except InputError:
+            return False
 
     @property
-    def finished(self) -> bool:
-        return (self.folder / "summary.json").is_file()
+    def has_products(self) -> bool:
+        """Whether what others begin from was kept: policies, or what tells skills apart."""
+        return any(any((self.folder / name).glob("*.safetensors")) for name in ("policy", "discriminator"))
 
     @property
     def evaluated(self) -> bool:
@@ -81,28 +89,34 @@ class Stored:
 
 
 class Store:
-    """The runs of a reproduction: the folder `runs` inside its own."""
+    """The runs of a reproduction: all that lie in the folder `runs` inside its own."""
 
     def __init__(self, folder: Path):
         self.folder = folder
         self.runs = folder / "runs"
+        self.problems: list[str] = []
+        """Sentences on what is there but cannot be used."""
         self._by_hash: dict[str, Stored] = {}
         self.look()
 
     def look(self) -> None:
         """Read what is there now."""
-        described = {
-            path.parent.relative_to(self.runs): description
-            for path in sorted(self.runs.glob("**/config.json"))
-            if (description := _read(path)) is not None
-        }
-        self._by_hash = {}
+        self.problems, self._by_hash = [], {}
+        described: dict[Path, dict[str, Any]] = {}
+        for path in sorted(self.runs.glob("**/config.json")):
+            try:
+                described[path.parent.relative_to(self.runs)] = _read(path.parent)
+            except InputError as error:
+                self.problems.append(f"left aside: {error}")
         for place, description in described.items():
-            identity = _identity(description, described)
+            identity = _identity(place, described)
             if identity is None:
+                self.problems.append(f"left aside: {self.runs / place} began from {description.get('init')}, not there")
                 continue
             config = config_from_dict(CONFIGS[description["command"]], description["config"])
             stored = Stored(self.runs / place, description, config, identity)
+            if (stored.folder / "summary.json").is_file() and not stored.finished:
+                self.problems.append(f"left aside: {stored.folder / 'summary.json'} cannot be read")
             known = self._by_hash.get(hash_of(identity))
             if known is None or stored.completeness > known.completeness:
                 self._by_hash[hash_of(identity)] = stored
@@ -116,11 +130,12 @@ class Store:
         if exact is not None and exact.finished:
             return exact
         family = family_of(planned.identity)
-        shorter = [
-            dataclasses.replace(stored, shortfall=said, share=_share(planned.identity, stored.identity))
-            for stored in self.all()
-            if family_of(stored.identity) == family and (said := _shortfall(planned, stored))
-        ]
+        shorter = []
+        for stored in self.all():
+            if family_of(stored.identity) == family and (short := _shortfalls(planned.identity, stored.identity)):
+                said = ", ".join(f"{found:g} of {asked:g} {field}" for field, found, asked in short)
+                share = math.prod(found / asked for _, found, asked in short)
+                shorter.append(dataclasses.replace(stored, shortfall=said, share=share))
         return max(shorter, key=lambda stored: stored.share, default=None)
 
     def is_done(self, planned: Planned) -> bool:
@@ -135,62 +150,53 @@ class Store:
 
 def read_runs(folders: Sequence[Path]) -> list[Stored]:
     """The runs in some folders, whatever they are of."""
-    described = {folder: RunFolder(folder).read_config() for folder in folders}
-    names = {Path(folder.resolve().name): description for folder, description in described.items()}
+    described = {Path(folder.resolve().name): _read(folder) for folder in folders}
     found = []
-    for folder, description in described.items():
-        if not _is_known(description):
-            raise InputError(f"run: {folder} is not a run that can be reported; its command is not known")
+    for folder, (place, description) in zip(folders, described.items(), strict=True):
         RunFolder(folder).read_summary()  # which says so if it has not finished
         config = config_from_dict(CONFIGS[description["command"]], description["config"])
-        identity = _identity(description, names) or {"command": description["command"], "config": {}}
+        identity = _identity(place, described) or {"command": description["command"], "config": {}}
         found.append(Stored(folder, description, config, identity))
     return found
 
 
-def _share(planned: Identity, found: Identity) -> float:
+def _shortfalls(planned: Identity, found: Identity) -> list[tuple[str, float, float]]:
+    """The amounts in which a run is shorter than planned, those of the runs it began from included; none at all if
+    one is larger."""
     usual = CONFIGS[planned["command"]]()
-    done, asked = (
-        math.prod(one["config"].get(field, getattr(usual, field)) for field in AMOUNTS[planned["command"]])
-        for one in (found, planned)
-    )
-    before = [(planned[part], found[part]) for part in ("init", "diayn") if isinstance(planned.get(part), dict)]
-    return done / asked * math.prod(_share(*pair) for pair in before)
+    amounts = [
+        (field, *(one["config"].get(field, getattr(usual, field)) for one in (found, planned)))
+        for field in AMOUNTS[planned["command"]]
+    ]
+    if any(done > asked for _, done, asked in amounts):
+        return []
+    short = [(field, done, asked) for field, done, asked in amounts if done < asked]
+    for part in ("init", "diayn"):
+        if isinstance(planned.get(part), dict) and planned[part] != found[part]:
+            before = _shortfalls(planned[part], found[part])
+            if not before:
+                return []
+            short += [(f"{field} before", done, asked) for field, done, asked in before]
+    return short
 
 
-def _shortfall(planned: Planned, stored: Stored) -> str:
-    """In words; empty if something is more than planned."""
-    said = []
-    for field in AMOUNTS[planned.command]:
-        found, asked = getattr(stored.config, field), getattr(planned.config, field)
-        if found > asked:
-            return ""
-        if found < asked:
-            said.append(f"{found} of {asked} {field}")
-    # If all amounts are as planned, what it began from falls short.
-    return ", ".join(said) or "from a shorter run"
-
-
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(folder: Path) -> dict[str, Any]:
+    """The config.json of a run that can be reported; an `InputError` that names it on any other."""
+    description = RunFolder(folder).read_config()
+    kind = CONFIGS.get(str(description.get("command")))
+    if kind is None or not isinstance(description.get("class"), str):
+        raise InputError(f"run: {folder} is not a run that can be reported")
     try:
-        description = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"run: {path} cannot be read ({error})") from error
-    return description if _is_known(description) else None
+        config_from_dict(kind, description["config"])
+    except (TypeError, KeyError, AttributeError) as error:
+        raise InputError(f"run: {folder} has settings that are not known here ({error})") from error
+    return description
 
 
-def _is_known(description: Any) -> bool:
-    known = isinstance(description, dict) and description.get("command") in CONFIGS
-    return known and isinstance(description.get("config"), dict)
-
-
-def _identity(description: dict[str, Any], described: dict[Path, dict[str, Any]]) -> Identity | None:
+def _identity(place: Path, described: dict[Path, dict[str, Any]]) -> Identity | None:
     """What a run computed, from its config.json and those beside it; None if what it began from is not there."""
-    command = description["command"]
-    try:
-        config = config_from_dict(CONFIGS[command], description["config"])
-    except TypeError as error:
-        raise InputError(f"run: a config.json of {command} has settings that are not known ({error})") from error
+    description = described[place]
+    config = config_from_dict(CONFIGS[description["command"]], description["config"])
     parts: dict[str, Any] = {part: description[part] for part in ("member", "batches") if part in description}
     for part in ("init", "diayn"):
         given = description.get(part)
@@ -198,10 +204,15 @@ def _identity(description: dict[str, Any], described: dict[Path, dict[str, Any]]
             parts[part] = given
         elif given is not None:
             # Its path may have begun elsewhere.
-            ends = (Path(*Path(given).parts[start:]) for start in range(len(Path(given).parts)))
-            before = next((described[end] for end in ends if end in described), None)
-            inner = before and _identity(before, described)
+            words = Path(given).parts
+            ends = (Path(*words[start:]) for start in range(len(words)))
+            before = next((end for end in ends if end != place and _trains(described.get(end))), None)
+            inner = None if before is None else _identity(before, described)
             if inner is None:
                 return None
             parts[part] = inner
-    return identity_of(command, description["class"], config, **parts)
+    return identity_of(description["command"], description["class"], config, **parts)
+
+
+def _trains(description: dict[str, Any] | None) -> bool:
+    return description is not None and description["command"] in ("pretrain", "metatrain")

@@ -335,8 +335,15 @@ def config_to_dict(config: AnyConfig) -> dict[str, Any]:
 
 def config_from_dict(kind: type[Config], fields: dict[str, Any]) -> Config:
     """The inverse of `config_to_dict`; raises TypeError on an unknown field."""
-    values: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in fields.items()}
-    return kind(**values)
+    fractions = {one.name for one in dataclasses.fields(kind) if "float" in str(one.type)}
+    return kind(**{name: _read_value(value, name in fractions) for name, value in fields.items()})
+
+
+def _read_value(value: Any, fraction: bool) -> Any:
+    """As a field holds it; JSON may have given 1 for 1.0."""
+    if isinstance(value, list):
+        return tuple(_read_value(one, fraction) for one in value)
+    return float(value) if fraction and isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _at_least(config: AnyConfig, field: str, least: int) -> None:

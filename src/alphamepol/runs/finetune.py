@@ -235,6 +235,7 @@ def _summarise(source: Source, plan: Plan, metrics: list[dict[str, Any]], stopwa
         "tasks": [task.describe() for task in plan.tasks],
         "iterations": config.iterations,
         "seeds": list(range(config.seed, config.seed + config.seeds)),
+        "policies": len(source.policies),
         "returns": _rounded(returns),
         **({"returns_by_seed": _rounded(np.moveaxis(by_seed, 1, 0))} if config.seeds > 1 else {}),
         "final": mean_with_interval(returns[:, -1]),

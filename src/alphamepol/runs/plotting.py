@@ -21,6 +21,15 @@ from alphamepol.statistics import bootstrap_interval
 
 # Okabe and Ito's palette, which colour-blind people tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#999999", "#882255")
+METHOD_COLOURS = {
+    "αMEPOL": COLOURS[0],
+    "MEPOL": COLOURS[1],
+    "Random": COLOURS[8],
+    "trained there alone": COLOURS[2],
+    "MAML+R": COLOURS[3],
+    "MAML+DIAYN": COLOURS[4],
+}
+"""The same method has the same colour in every figure, by the first word of its label."""
 WALL_COLOUR = "#5b6068"
 OUTLINES = {"wall": (WALL_COLOUR, 0), "level": (WALL_COLOUR, 0.6), "door": ("#D08A2E", 2.0), "goal": ("#CC3377", 0.8)}
 """Colour and width of what is on maps."""
@@ -40,7 +49,9 @@ PNG = ("png",)
 def draw_curves(axes: Axes, curves: Mapping[str, Float[np.ndarray, "rows steps"]]) -> list[tuple[Any, ...]]:
     """The mean of each along the steps, from 1 on, with its 95 % band; returns the numbers behind them."""
     rows: list[tuple[Any, ...]] = []
-    for (name, values), colour in zip(curves.items(), cycle(COLOURS), strict=False):
+    colours = colours_of(list(curves))
+    for name, values in curves.items():
+        colour = colours[name]
         steps, mean = np.arange(1, values.shape[1] + 1), values.mean(axis=0)
         low, high = bootstrap_interval(values)
         axes.plot(steps, mean, color=colour, label=name, linewidth=1.4)
@@ -48,6 +59,17 @@ def draw_curves(axes: Axes, curves: Mapping[str, Float[np.ndarray, "rows steps"]
         rows += [(name, *row, len(values)) for row in zip(steps.tolist(), mean, low, high, strict=True)]
     axes.legend(loc="best", frameon=True, framealpha=0.7, edgecolor="none")
     return rows
+
+
+def colours_of(labels: Sequence[str]) -> dict[str, str]:
+    """A colour for each label: that of its method, if no other has it, or the next that is free."""
+    found: dict[str, str] = {}
+    for label in labels:
+        colour = METHOD_COLOURS.get(label.split(" (")[0])
+        if colour is not None and colour not in found.values():
+            found[label] = colour
+    free = (colour for colour in cycle(COLOURS) if colour not in found.values())
+    return {label: found.get(label) or next(free) for label in labels}
 
 
 def draw_walls(axes: Axes, member: Member) -> None:
