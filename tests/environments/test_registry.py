@@ -2,6 +2,7 @@
 
 import sys
 
+import equinox as eqx
 import gridworld_oracle as oracle
 import numpy as np
 import pytest
@@ -37,7 +38,16 @@ def test_members_have_the_map_and_the_slope_of_the_specification(facts):
 
 def test_every_class_is_in_the_specification():
     others = {"ant-stairs", "ant-stairs-implicitfast", "minigrid", "minigrid-counterexample"}
-    assert set(CLASSES) == {facts.class_name for facts in oracle.MEMBERS} | others
+    assert set(CLASSES) == {facts.class_name for facts in oracle.MEMBERS} | others | {"gridworld-slope-everywhere"}
+
+
+def test_the_slope_everywhere_is_the_same_but_for_where_it_acts():
+    usual, everywhere = make("gridworld-slope"), make("gridworld-slope-everywhere")
+    assert (usual.names, usual.probabilities) == (everywhere.names, everywhere.probabilities)
+    for name in usual.names:
+        assert (float(usual[name].slope_above), float(everywhere[name].slope_above)) == (0.0, -1.0)
+        same = eqx.tree_at(lambda member: member.slope_above, everywhere[name], usual[name].slope_above)
+        assert eqx.tree_equal(same, usual[name])
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():
@@ -48,7 +58,9 @@ def test_an_unknown_name_is_refused_with_the_nearest():
 
 
 def test_an_unknown_name_like_no_other_is_refused_with_all_names():
-    with pytest.raises(InputError, match=r"only gridworld-slope, multigrid, .*; name one of your own as FILE.py:FUNC"):
+    with pytest.raises(
+        InputError, match=r"only gridworld-slope, .*, multigrid, .*; name one of your own as FILE.py:FUNC"
+    ):
         make("zzz")
 
 

@@ -31,6 +31,7 @@ from alphamepol.runs import finetune as finetune_module
 from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.metrics import read_metrics
 from alphamepol.runs.sources import Source, short_names
+from alphamepol.statistics import bootstrap_interval
 
 TINY = FinetuneConfig(
     tasks=3,
@@ -79,11 +80,13 @@ def test_the_summary_says_what_was_asked_for(run) -> None:
     lines = read_metrics(run.folder / "metrics.jsonl")
     assert len(lines) == 12
     for line in lines:
-        assert summary["returns"][line["task"]][line["iteration"]] == line["return"]
+        assert summary["returns"][line["task"]][line["iteration"]] == pytest.approx(line["return"], abs=1e-6)
     final = np.array(summary["returns"])[:, -1]
     assert summary["final"]["mean"] == pytest.approx(final.mean())
     low, high = summary["final"]["interval"]
-    assert final.min() <= low <= final.mean() <= high <= final.max()
+    assert (low, high) == pytest.approx(tuple(map(float, bootstrap_interval(final))), abs=1e-5)
+    assert low < final.mean() < high
+    assert summary["policies"] == 0
     assert summary["steps_per_second"] > 0
     assert summary["seconds"].keys() >= {"sampling", "learning", "compilation", "total"}
 

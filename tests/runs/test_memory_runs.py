@@ -156,7 +156,7 @@ def test_memory_is_for_random_alone(run, tmp_path, capsys) -> None:
 
 
 def test_policies_of_several_kinds_are_not_evaluated_together(run, tiny) -> None:
-    plain = load_policy(RESULTS / "gridworld-slope/alpha-1/policy/seed-0.safetensors")
+    plain = load_policy("gridworld-slope/alpha-1")
     with pytest.raises(InputError, match="policies: they differ in architecture"):
         evaluate({0: run.policies[0], 1: plain}, "gridworld-slope", tiny)
 

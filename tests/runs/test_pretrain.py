@@ -37,6 +37,7 @@ def test_the_folder_holds_what_was_promised(run) -> None:
         "config.json",
         "metrics.jsonl",
         "summary.json",
+        "evaluation.safetensors",
         "checkpoints/epoch-000002.json",
         "checkpoints/epoch-000002.safetensors",
         "checkpoints/epoch-000004.json",
