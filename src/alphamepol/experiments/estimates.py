@@ -15,6 +15,7 @@ from alphamepol.experiments.store import Store
 from alphamepol.machine import cores
 from alphamepol.runs.config import AnyConfig, FinetuneConfig, MetatrainConfig
 from alphamepol.runs.folder import device_name
+from alphamepol.runs.metrics import read_metrics
 
 # Rough numbers; what is measured on the way corrects them.
 SHARE = {"cpu": 0.4, "gpu": 0.2}
@@ -36,12 +37,22 @@ class Clock:
     store: Store
 
     def seconds(self, run: Planned) -> float:
-        """How long a run will take from its beginning."""
-        return self._rough(run.command, run.class_name, run.config) * self._correction(run)
+        """How long a run will still take."""
+        whole = self._rough(run.command, run.class_name, run.config, getattr(run, "batches", 0))
+        return whole * self._correction(run) * self._left(run)
 
-    def _rough(self, command: str, class_name: str, config: AnyConfig) -> float:
+    def _left(self, run: Planned) -> float:
+        """The share of a run that is still to be done."""
+        path = self.store.place_of(run) / "metrics.jsonl"
+        lines = read_metrics(path) if path.is_file() else []
+        if not lines:
+            return 1.0
+        unit = "epoch" if "epoch" in lines[-1] else "iteration"
+        return 1 - min(1.0, (lines[-1][unit] + 1) / getattr(run.config, f"{unit}s"))
+
+    def _rough(self, command: str, class_name: str, config: AnyConfig, batches: int) -> float:
         kind = _backend()
-        flops, updates, host_steps = _work(command, class_name, config)
+        flops, updates, host_steps = _work(command, class_name, config, batches)
         stepping = host_steps / (HOST_STEPS.get(class_name, 1.0) * cores())
         return OVERHEAD[kind] + flops / (self._rate * SHARE[kind]) + updates * UPDATE[kind] + stepping
 
@@ -51,7 +62,9 @@ class Clock:
             (
                 stored.description["class"] == run.class_name,
                 stored.summary["seconds"]["total"]
-                / self._rough(run.command, stored.description["class"], stored.config),
+                / self._rough(
+                    run.command, stored.description["class"], stored.config, stored.description.get("batches", 0)
+                ),
             )
             for stored in self.store.all()
             if stored.description["command"] == run.command and stored.summary.get("device") == device_name()
@@ -64,7 +77,7 @@ class Clock:
         return _product_rate()
 
 
-def _work(command: str, class_name: str, config: AnyConfig) -> tuple[float, float, float]:
+def _work(command: str, class_name: str, config: AnyConfig, batches: int) -> tuple[float, float, float]:
     """Floating-point operations, updates of DIAYN, and steps on the host."""
     row = 2.0 * (sum(a * b for a, b in pairwise(config.hidden)) + 4 * sum(config.hidden))
     row += 2 * TRUNK if class_name.startswith("minigrid") else 0
@@ -79,7 +92,7 @@ def _work(command: str, class_name: str, config: AnyConfig) -> tuple[float, floa
         return 181 * steps * row, 0.0, 0.0
     if command == "untrained":
         return 0.0, 0.0, on_host * config.evaluation_batches * config.batch * config.horizon * config.seeds * 2
-    epochs = 50 if command == "gradient-variance" else config.epochs
+    epochs = batches if command == "gradient-variance" else config.epochs
     steps = epochs * config.trajectories * config.horizon * config.seeds
     share = config.gradient_share if config.alpha == 1 else config.alpha
     passes = 1 + config.max_off_policy_iterations * (1 + 3 * share) if config.update == "off-policy" else 6

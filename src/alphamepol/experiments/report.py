@@ -11,6 +11,7 @@ import numpy as np
 from alphamepol.environments.gridworld import Gridworld
 from alphamepol.environments.maps import map_of
 from alphamepol.environments.registry import CLASSES, make
+from alphamepol.errors import InputError
 from alphamepol.experiments.claims import Decision, Judged, returns_at
 from alphamepol.experiments.experiment import Experiment
 from alphamepol.experiments.page import Html, page, picture, replay, table
@@ -205,12 +206,19 @@ def replays(stored: Sequence[Stored]) -> str:
     parts = []
     moving = [one for one in stored if one.evaluated]
     for class_name in dict.fromkeys(str(one.description["class"]) for one in moving):
-        if class_name not in CLASSES or not isinstance(make(class_name)[0], Gridworld):
+        if not _is_gridworld(class_name):
             continue
         runs = [one for one in moving if one.description["class"] == class_name and not _only(one)]
         if runs:
             parts.append(f"<h3>{escape(class_name)}</h3>{replay(_replay_data(class_name, runs))}")
     return "".join(parts)
+
+
+def _is_gridworld(class_name: str) -> bool:
+    try:
+        return class_name in CLASSES and isinstance(make(class_name)[0], Gridworld)
+    except InputError:  # what it needs is not installed
+        return False
 
 
 def _replay_data(class_name: str, runs: Sequence[Stored]) -> dict[str, Any]:
