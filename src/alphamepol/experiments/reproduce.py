@@ -1,7 +1,7 @@
 """`alphamepol reproduce`: do the runs of experiments, draw their figures, and decide what the paper claims."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -15,7 +15,7 @@ from alphamepol.experiments.experiment import Experiment
 from alphamepol.experiments.planned import Metatraining, Planned, Pretraining
 from alphamepol.experiments.report import report_runs, shown, write_report
 from alphamepol.experiments.scale import Scale, ScaleName
-from alphamepol.experiments.store import Store
+from alphamepol.experiments.store import Store, has_products
 from alphamepol.files import to_json, write_atomically
 from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.interrupts import RunInterrupted
@@ -39,18 +39,28 @@ def reproduce(asked: Sequence[str], scale_name: ScaleName, folder: Path, *, dry_
     try:
         failures = _do(runs, store, console)
         release_policies(experiments, store)
-        page = write_page(experiments, store, console)
+        decisions = _decide_all(experiments, store)
+        page = write_page(experiments, store, decisions, console)
     except KeyboardInterrupt as interrupt:
         raise RunInterrupted from interrupt
-    console.print(verdict_table([decide(claim, store) for claim in claims]))
+    console.print(verdict_table([decisions[claim.id] for claim in claims]))
     console.print(f"Report: {page}    Runs: {store.runs}    Figures: {folder / 'figures'}", soft_wrap=True)
     if failures:
         raise RunError(f"{len(failures)} of {len(runs)} runs could not be done: {'; '.join(failures)}")
 
 
-def write_page(experiments: Sequence[Experiment], store: Store, console: Console, path: Path | None = None) -> Path:
-    """Draw the figures of experiments that were done, at least in part, decide all claims, and write the page."""
-    decisions = {claim.id: decide(claim, store) for experiment in experiments for claim in experiment.claims}
+def _decide_all(experiments: Sequence[Experiment], store: Store) -> dict[str, Decision]:
+    return {claim.id: decide(claim, store) for experiment in experiments for claim in experiment.claims}
+
+
+def write_page(
+    experiments: Sequence[Experiment],
+    store: Store,
+    decisions: Mapping[str, Decision],
+    console: Console,
+    path: Path | None = None,
+) -> Path:
+    """Draw the figures of experiments that were done, at least in part, and write the page."""
     for experiment in experiments:
         if not any(decisions[claim.id].was_run for claim in experiment.claims):
             continue
@@ -105,9 +115,9 @@ def _hindrance(run: Planned, store: Store, failed: set[Planned]) -> str | None:
     for needed in run.needs:
         if needed in failed:
             return f"it needs {needed.name}"
-        stored = store.find(needed)
-        if stored is not None and not stored.has_products:
-            return f"it needs the policies of {stored.folder}, which were not kept; give another --folder to train them"
+        place = store.place_of(needed)
+        if store.is_done(needed) and not has_products(place):
+            return f"it needs the policies of {place}, which were not kept; give another --folder to train them"
     return None
 
 
@@ -194,4 +204,5 @@ def report(folders: Sequence[Path], out: Path | None) -> Path:
         return path
     store, console = Store(first), Console(highlight=False)
     _say(console, store.problems)
-    return write_page(all_experiments(Scale(scale)), store, console, out)
+    experiments = all_experiments(Scale(scale))
+    return write_page(experiments, store, _decide_all(experiments, store), console, out)

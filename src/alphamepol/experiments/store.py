@@ -73,11 +73,6 @@ class Stored:
             return False
 
     @property
-    def has_products(self) -> bool:
-        """Whether what others begin from was kept: policies, or what tells skills apart."""
-        return any(any((self.folder / name).glob("*.safetensors")) for name in ("policy", "discriminator"))
-
-    @property
     def evaluated(self) -> bool:
         """Whether its evaluation was kept."""
         return (self.folder / "evaluation.safetensors").is_file()
@@ -146,6 +141,11 @@ class Store:
         """The folder in which it was begun, or a new one."""
         stored = self._by_hash.get(hash_of(planned.identity))
         return stored.folder if stored else self.runs / f"{planned.name}-{hash_of(planned.identity)[:8]}"
+
+
+def has_products(folder: Path) -> bool:
+    """Whether what others begin from was kept of a run: policies, or what tells skills apart."""
+    return any(any((folder / name).glob("*.safetensors")) for name in ("policy", "discriminator"))
 
 
 def read_runs(folders: Sequence[Path]) -> list[Stored]:
