@@ -13,6 +13,7 @@ from rich.console import Console
 
 from alphamepol import __version__
 from alphamepol.errors import InputError, RunError
+from alphamepol.machine import keep_compiled_programs
 from alphamepol.runs.config import FinetuneConfig, MetatrainConfig, PretrainConfig
 from alphamepol.runs.interrupts import RunInterrupted
 from alphamepol.runs.presets import (
@@ -46,11 +47,14 @@ class Pretrain:
     """The run folder; runs/CLASS-alpha-ALPHA-seed-FIRST if not given, the memory after ALPHA if there is one."""
     resume: tyro.conf.FlagCreatePairsOff[bool] = False
     """Continue the run in the folder."""
+    devices: int = 1
+    """How many devices of this machine to use: the seeds are laid over them, else the mini-batches."""
 
     def run(self) -> None:
         from alphamepol.runs.pretrain import pretrain
 
-        done = pretrain(self.environment_class, self.config, folder=self.folder, resume=self.resume)
+        around = {"folder": self.folder, "resume": self.resume, "devices": self.devices}
+        done = pretrain(self.environment_class, self.config, **around)
         say(f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/.")
         member = done.summary["members"][-1]
         say(f"Next: alphamepol evaluate {done.folder}")
@@ -119,6 +123,8 @@ class Finetune:
     """Where the results go; runs/finetune-MEMBER-INIT-seed-SEED if not given."""
     resume: tyro.conf.FlagCreatePairsOff[bool] = False
     """Continue what is in the folder."""
+    devices: int = 1
+    """How many devices of this machine to use: tasks and seeds are laid over them."""
 
     def run(self) -> None:
         from alphamepol.runs.finetune_inits import finetune_inits
@@ -130,6 +136,7 @@ class Finetune:
             class_name=self.environment_class,
             folder=self.folder,
             resume=self.resume,
+            devices=self.devices,
         )
         say(f"Everything is in {folder}: numbers in summary.json, the curves and the map of goals in figures/.")
 
@@ -155,11 +162,14 @@ class Metatrain:
     """The run folder; runs/CLASS-METHOD-seed-FIRST if not given."""
     resume: tyro.conf.FlagCreatePairsOff[bool] = False
     """Continue the run in the folder."""
+    devices: int = 1
+    """How many devices of this machine to use: the seeds are laid over them."""
 
     def run(self) -> None:
         from alphamepol.runs.metatrain import metatrain
 
-        done = metatrain(self.environment_class, self.config, diayn=self.diayn, folder=self.folder, resume=self.resume)
+        around = {"folder": self.folder, "resume": self.resume, "devices": self.devices}
+        done = metatrain(self.environment_class, self.config, diayn=self.diayn, **around)
         say(f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/.")
         member = done.summary["members"][-1]
         say(f"Next: alphamepol finetune {done.folder} random --member {member} --tasks 5 --iterations 30")
@@ -291,6 +301,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def command_line() -> None:
     """The entry point of the `alphamepol` script."""
+    keep_compiled_programs()
     status = main()
     sys.stdout.flush()
     sys.stderr.flush()

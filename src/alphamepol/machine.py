@@ -1,8 +1,45 @@
-"""What the machine has."""
+"""What the machine has, and where it keeps compiled programs."""
 
+import hashlib
 import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+CACHE_BYTES = 2**30
+"""The size of the cache of compiled programs; those not used for longest make room."""
 
 
 def cores() -> int:
     """How many processors this process may use; not every system can say, then how many there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def compiled_programs() -> Path:
+    """The folder of compiled programs: one per version of JAX and kind of processor, which may share a home."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    kind = hashlib.sha256(_processor().encode()).hexdigest()[:8]
+    return home / "alphamepol" / f"jax-{version('jax')}-{platform.machine()}-{kind}"
+
+
+def keep_compiled_programs() -> None:
+    """Let JAX, not yet imported, keep what it compiles, so that the same command compiles nothing the next time.
+
+    Whatever of JAX's own variables is set stays as it is: `JAX_ENABLE_COMPILATION_CACHE=false` turns this off.
+    """
+    ours = {
+        "JAX_COMPILATION_CACHE_DIR": str(compiled_programs()),
+        "JAX_COMPILATION_CACHE_MAX_SIZE": str(CACHE_BYTES),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    for name, value in ours.items():
+        os.environ.setdefault(name, value)
+
+
+def _processor() -> str:
+    """What the processor can do, where the system says so, else its name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line for line in lines if line.startswith(("flags", "Features")))
+    except (OSError, StopIteration):
+        return platform.processor()

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
+from alphamepol.devices import several
+
 
 def rows_per_product(pixels: int = 0) -> int:
     """Rows that a network is fed at once: on a CPU what stays in its cache, on an accelerator what fills it.
@@ -31,14 +33,36 @@ def device_for_little() -> Any:
 
 
 def map_leading_axis(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Map over the leading axis of all arguments: at once on an accelerator, one after the other on a CPU.
+    """Map over the leading axis of all arguments: at once on accelerators, one after the other on a CPU.
 
     A CPU is full with one seed, or one mini-batch, whose work then stays in its cache; and in a loop no seed waits
     for another.
     """
-    if jax.default_backend() == "cpu":
+    if jax.default_backend() == "cpu" and not several():
         return lambda *arguments: jax.lax.map(lambda one: function(*one), arguments)
     return jax.vmap(function)
+
+
+def largest_divisor(number: int, most: int) -> int:
+    """The largest number up to `most` that divides another, at least 1."""
+    return max(size for size in range(1, max(1, min(number, most)) + 1) if number % size == 0)
+
+
+def map_rows(function: Callable[..., Any], rows: Any, most: int) -> Any:
+    """A function of many rows applied to pieces of at most so many: equally large ones, the last filled with zeros.
+
+    With `jax.checkpoint` of the function, a gradient needs the memory of one piece.
+    """
+    count = len(jax.tree.leaves(rows)[0])
+    pieces = -(-count // most)
+    size = -(-count // pieces)
+
+    def cut(leaf: Array) -> Array:
+        padded = jnp.pad(leaf, [(0, pieces * size - count)] + [(0, 0)] * (leaf.ndim - 1))
+        return padded.reshape(pieces, size, *leaf.shape[1:])
+
+    results = jax.lax.map(lambda piece: function(*piece), jax.tree.map(cut, rows))
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:count], results)
 
 
 @jax.jit

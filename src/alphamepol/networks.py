@@ -51,15 +51,24 @@ def feed_forward(
     return layers[-1](inputs)
 
 
-def feed_rows(layers: Sequence[eqx.nn.Linear], rows: Float[Array, "rows inputs"]) -> Float[Array, "rows outputs"]:
-    """`feed_forward` of many rows as products of matrices, whose second derivatives are quicker than mapped ones."""
+def feed_rows(
+    layers: Sequence[eqx.nn.Linear],
+    rows: Float[Array, "rows inputs"],
+    activation: Callable[[Array], Array] = jax.nn.relu,
+) -> Float[Array, "rows outputs"]:
+    """`feed_forward` of many rows as products of matrices, whose derivatives are quicker than those of mapped ones.
 
-    def times(layer: eqx.nn.Linear, rows: Float[Array, "rows _"]) -> Float[Array, "rows _"]:
-        return rows @ layer.weight.T + layer.bias  # pyright: ignore[reportOperatorIssue] (it has a bias)
-
+    Rows become columns, because a weight times columns is quickest on a CPU.
+    """
+    columns = rows.T
     for layer in layers[:-1]:
-        rows = jax.nn.relu(times(layer, rows))
-    return times(layers[-1], rows)
+        columns = activation(times(layer, columns))
+    return times(layers[-1], columns).T
+
+
+def times(layer: eqx.nn.Linear, columns: Float[Array, "inputs rows"]) -> Float[Array, "outputs rows"]:
+    """A layer's sums, input by input."""
+    return layer.weight @ columns + layer.bias[:, None]  # pyright: ignore[reportOptionalSubscript] (it has a bias)
 
 
 def run_network(

@@ -18,7 +18,7 @@ from alphamepol.errors import InputError
 from alphamepol.images import Shape, Trunk, image_shape
 from alphamepol.mapping import stack
 from alphamepol.memory import ActionRange, Memory, Recollection
-from alphamepol.networks import feed_forward, run_network, xavier_layers
+from alphamepol.networks import feed_forward, feed_rows, run_network, see, xavier_layers
 from alphamepol.scaling import Scaling
 
 MEMORY_KEY, TRUNK_KEY = 1 << 30, (1 << 30) + 1
@@ -93,6 +93,12 @@ class Policy(eqx.Module):
     def network(self, inputs: Shaped[Array, " network_inputs"]) -> Float[Array, " outputs"]:
         """What `head` takes, from what is perceived and the hidden values of a recurrent memory."""
         return run_network(self.trunk, self.layers, inputs, jnp.tanh)
+
+    def network_of_rows(self, rows: Shaped[Array, "rows network_inputs"]) -> Float[Array, "rows outputs"]:
+        """`network` of many rows, as products of matrices."""
+        if self.trunk is None:
+            return feed_rows(self.layers, rows)
+        return feed_rows(self.layers, jax.vmap(lambda row: see(self.trunk, row))(rows), jnp.tanh)
 
     def network_inputs(
         self, perceived: Shaped[Array, "time inputs"], starts: Bool[Array, " time"] | None = None

@@ -12,14 +12,15 @@ from sklearn.neighbors import NearestNeighbors
 from alphamepol import InputError, nearest_neighbours
 from alphamepol.estimation.knn import Neighbourhood
 
-METHODS = ["tree", "brute", "matrix", "matrix on a device"]
+METHODS = ["tree", "brute", "brute on a device", "matrix", "matrix on a device"]
 
 
 def find(points, k: int, valid=None, *, method: str) -> Neighbourhood:
-    if method != "matrix on a device":
+    method, on_a_device, _ = method.partition(" on a device")
+    if not on_a_device:
         return nearest_neighbours(points, k, valid, method=method)
     with mock.patch.object(jax, "default_backend", return_value="gpu"):
-        return nearest_neighbours(points, k, valid, method="matrix")
+        return nearest_neighbours(points, k, valid, method=method)
 
 
 def marks(found: Neighbourhood) -> np.ndarray:
@@ -69,7 +70,7 @@ def test_the_same_neighbours_as_the_tree(method: str) -> None:
     assert found.k == tree.k == 150
 
 
-@pytest.mark.parametrize("method", ["matrix", "matrix on a device"])
+@pytest.mark.parametrize("method", ["matrix", "matrix on a device", "brute on a device"])
 @pytest.mark.parametrize("k", [1, 6, 60, 150])
 def test_of_equally_distant_particles_the_first_are_marked(method: str, k: int) -> None:
     # On a grid nearly all distances occur many times. A stable sort by distance keeps the first in front.

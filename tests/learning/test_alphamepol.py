@@ -12,11 +12,15 @@ from alphamepol import GaussianPolicy, nearest_neighbours
 from alphamepol.estimation.entropy import particle_entropy
 from alphamepol.learning.alphamepol import (
     MAX_TRIES,
+    Iterate,
+    Judged,
     Learner,
     estimate,
     improve_off_policy,
     improve_on_policy,
+    judge_and_differentiate,
     on_policy_gradient,
+    tail_gradient,
 )
 from alphamepol.learning.log_probabilities import log_probabilities, score_sum
 from alphamepol.sampling.trajectories import Trajectories
@@ -103,10 +107,12 @@ def test_entropies_of_another_policy_against_loops(ended: bool) -> None:
     assert no_kl == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("ended", [False, True])
-def test_steps_are_those_of_a_plain_rendition(ended: bool) -> None:
-    """Off-policy iterations: tail re-selected each time, gradient by finite differences, Adam by hand."""
-    policy, trajectories, neighbourhood = make_samples(ended=ended)
+def test_steps_are_those_of_a_plain_rendition() -> None:
+    """Off-policy iterations: tail re-selected each time, gradient by finite differences, Adam by hand.
+
+    Some trajectories ended early; test_pytorch_rendition.py has whole ones.
+    """
+    policy, trajectories, neighbourhood = make_samples(ended=True)
     rate, iterations = 1e-2, 2
     flat, restore = ravel_pytree(policy)
     theta, first, second = np.asarray(flat, np.float64), np.zeros(flat.size), np.zeros(flat.size)
@@ -264,6 +270,27 @@ def test_a_tail_of_everything_is_mepol() -> None:
     assert report.objective == pytest.approx(float(report.entropies.mean()))
 
 
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("rows", [1, 2 * BATCH * TIME, 1000])
+def test_judging_and_differentiating_in_one_pass(ended: bool, rows: int, monkeypatch) -> None:
+    """The same as one after the other, whether one mini-batch is at hand, two, or all."""
+    policy, trajectories, neighbourhood = make_samples(ended=ended)
+    other = changed(policy, 1, 0.05)
+    samples = trajectories.perceived, trajectories.actions
+    before = log_probabilities(policy, *samples)
+    log_ratios = log_probabilities(other, *samples) - before
+    entropies, kl = estimate(log_ratios, trajectories, neighbourhood)
+    iterate = Iterate(Learner.start(other), Judged(log_ratios, entropies, kl), *(jnp.array(0),) * 2, jnp.array(False))
+    gradient = tail_gradient(iterate, trajectories, neighbourhood, jnp.arange(MINIBATCHES))
+
+    monkeypatch.setattr("alphamepol.learning.alphamepol.rows_per_product", lambda: rows)
+    judged = judge_and_differentiate(other, trajectories, neighbourhood, before)
+    np.testing.assert_allclose(judged.log_ratios, log_ratios, atol=1e-12)
+    np.testing.assert_allclose(judged.entropies, entropies, rtol=1e-12)
+    assert judged.kl == pytest.approx(float(kl), rel=1e-12)
+    np.testing.assert_allclose(ravel_pytree(judged.gradient)[0], ravel_pytree(gradient)[0], rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("baseline", [True, False])
 @pytest.mark.parametrize("ended", [True, False])
 def test_on_policy_gradient_against_finite_differences(baseline: bool, ended: bool) -> None:
@@ -301,8 +328,8 @@ def test_score_sum_does_not_depend_on_how_trajectories_are_cut_into_pieces(monke
     policy, trajectories, _ = make_samples()
     coefficients = jnp.asarray(np.random.default_rng(0).standard_normal((MINIBATCHES, BATCH, TIME)))
     results = []
-    for piece in (1, 5, 100):  # 12 trajectories: 5 does not divide them
-        monkeypatch.setattr("alphamepol.learning.log_probabilities.rows_per_product", lambda piece=piece: piece * TIME)
+    for piece in (TIME, 5 * TIME + 1, 100 * TIME):  # 12 trajectories: the second does not divide them
+        monkeypatch.setattr("alphamepol.learning.log_probabilities.rows_per_product", lambda _, most=piece: most)
         gradient = score_sum(policy, trajectories.perceived, trajectories.actions, coefficients)
         results.append(ravel_pytree(gradient)[0])
     np.testing.assert_allclose(results[0], results[1], rtol=1e-10)

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from alphamepol.learning.linearised import evaluate_network, linearise
-from alphamepol.networks import feed_forward, xavier_layers
+from alphamepol.learning.linearised import linearise
+from alphamepol.networks import feed_forward, feed_rows, xavier_layers
 
 
 @pytest.mark.parametrize("sizes", [(2, 16, 16, 2), (5, 7, 3), (3, 9, 8, 7, 4), (4, 2), (2, 300, 300, 2)])
@@ -22,7 +22,7 @@ def test_products_are_those_of_automatic_differentiation(sizes, rows) -> None:
 
     network = jax.jit(linearise)(layers, inputs)
     np.testing.assert_allclose(network.outputs, outputs, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(evaluate_network(layers, inputs), outputs, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(feed_rows(layers, inputs), outputs, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(jax.jit(lambda network: network.push(tangent))(network), pushed, rtol=1e-3, atol=1e-4)
     pulled = jax.jit(lambda network: network.pull(cotangent))(network)
     for ours, expected in zip(jax.tree.leaves(pulled), jax.tree.leaves(pull(cotangent)[0]), strict=True):

@@ -1,7 +1,7 @@
 """The k nearest neighbours of every particle: as lists of indices, or as a matrix where k is a large part of all."""
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import Literal
 
 import equinox as eqx
@@ -13,6 +13,7 @@ from scipy.spatial import KDTree
 
 from alphamepol.errors import InputError
 from alphamepol.machine import cores
+from alphamepol.mapping import largest_divisor
 
 Method = Literal["auto", "tree", "brute", "matrix"]
 
@@ -73,8 +74,9 @@ def nearest_neighbours(
         )
     if method == "auto":
         method = best_method(dimension, k, particles)
-    by_matrix = _by_partition if jax.default_backend() == "cpu" else _by_bisection
-    search = {"tree": _by_tree, "brute": _by_brute_force, "matrix": by_matrix}[method]
+    on_cpu = jax.default_backend() == "cpu"
+    by_lists, by_matrix = (_by_top_k, _by_partition) if on_cpu else (_by_selection, _by_bisection)
+    search = {"tree": _by_tree, "brute": by_lists, "matrix": by_matrix}[method]
     radii, found = search(points.reshape(-1, particles, dimension), valid.reshape(-1, particles), k=k)
     shape = (*sets, particles)
     found = jnp.asarray(found).reshape(*shape, -1)
@@ -134,17 +136,17 @@ def _by_tree(
     return radii, indices
 
 
-def _by_brute_force(
+def _by_top_k(
     points: Float[Array | np.ndarray, "sets particles dimension"],
     valid: Bool[Array | np.ndarray, "sets particles"],
     *,
     k: int,
 ) -> tuple[Float[Array, "sets particles"], Int[Array, "sets particles k"]]:
-    return _brute_force(jnp.asarray(points), jnp.asarray(valid), k)
+    return _top_k(jnp.asarray(points), jnp.asarray(valid), k)
 
 
 @partial(jax.jit, static_argnums=2)
-def _brute_force(points, valid, k):
+def _top_k(points, valid, k):
     def search(points, valid):
         particles = valid.shape[-1]
         squares = _squared_distances_to_others(points, valid)
@@ -207,42 +209,88 @@ def _by_bisection(
 
 @partial(jax.jit, static_argnums=2)
 def _bisection(points, valid, k):
+    return _some_sets_at_once(partial(_mark_nearest, k=k), points, valid)
+
+
+def _by_selection(
+    points: Float[Array | np.ndarray, "sets particles dimension"],
+    valid: Bool[Array | np.ndarray, "sets particles"],
+    *,
+    k: int,
+) -> tuple[Float[Array, "sets particles"], Int[Array, "sets particles k"]]:
+    return _selection(jnp.asarray(points), jnp.asarray(valid), k)
+
+
+@partial(jax.jit, static_argnums=2)
+def _selection(points, valid, k):
     def search(points, valid):
-        particles = valid.shape[-1]
-        # Numbers that are not negative have the order of their bits.
-        squares = _squared_distances_to_others(points, valid)
-        bits = jnp.finfo(squares.dtype).bits
-        keys = jax.lax.bitcast_convert_type(squares, jnp.dtype(f"int{bits}"))
-        kth = _kth_smallest(keys, k, bits - 1)
-        nearer, equal = keys < kth[..., None], keys == kth[..., None]
-        # Of those exactly as far as the k-th, the first.
-        places = jnp.where(equal, jnp.arange(particles), particles)
-        last = _kth_smallest(places, k - jnp.sum(nearer, axis=-1), particles.bit_length())
-        radii = jnp.sqrt(jax.lax.bitcast_convert_type(kth, squares.dtype))
-        return jnp.where(valid, radii, 1.0), nearer | (places <= last[..., None])
+        radii, among = _mark_nearest(points, valid, k)
+        return radii, _list_marked(among, k)
 
     return _some_sets_at_once(search, points, valid)
 
 
+def _mark_nearest(points, valid, k):
+    particles = valid.shape[-1]
+    # Numbers that are not negative have the order of their bits.
+    squares = _squared_distances_to_others(points, valid)
+    bits = jnp.finfo(squares.dtype).bits
+    keys = jax.lax.bitcast_convert_type(squares, jnp.dtype(f"int{bits}"))
+    kth = _kth_smallest(keys, k, bits - 1)
+    nearer, equal = keys < kth[..., None], keys == kth[..., None]
+    missing = k - jnp.sum(nearer, axis=-1)
+    # Of those exactly as far as the k-th, the first; seldom are there more than are missing.
+    places = jnp.where(equal, jnp.arange(particles), particles)
+    last = jax.lax.cond(
+        jnp.any(jnp.sum(equal, axis=-1) > missing),
+        lambda: _kth_smallest(places, missing, particles.bit_length()),
+        lambda: jnp.full_like(missing, particles - 1),
+    )
+    radii = jnp.sqrt(jax.lax.bitcast_convert_type(kth, squares.dtype))
+    return jnp.where(valid, radii, 1.0), nearer | (places <= last[..., None])
+
+
 def _kth_smallest(numbers, k, bits):
-    """The k-th smallest of each row of non-negative integers: the largest that fewer than k are below, bit by bit.
+    """The k-th smallest of each row of non-negative integers: the largest that fewer than k are below.
 
-    Every bit takes one comparison with all numbers, which a device does at once; a sort moves them.
+    Two bits at a time, by three comparisons with all numbers, which a device does in one go; a sort moves them.
     """
+    found = jnp.zeros(numbers.shape[:-1], numbers.dtype)
+    for shift in reversed(range(0, bits, 2)):
+        digits = range(1, 2 ** min(2, bits - shift))
+        tried = [jnp.sum(numbers < (found | (digit << shift))[..., None], axis=-1) < k for digit in digits]
+        found |= reduce(jnp.add, [fewer.astype(found.dtype) for fewer in tried]) << shift
+    return found
 
-    def settle(found, bit):
-        larger = found | bit
-        return jnp.where(jnp.sum(numbers < larger[..., None], axis=-1) < k, larger, found), None
 
-    powers = jnp.asarray(2 ** np.arange(bits)[::-1], numbers.dtype)
-    return jax.lax.scan(settle, jnp.zeros(numbers.shape[:-1], numbers.dtype), powers)[0]
+def _list_marked(among, k):
+    """The places of the first k that are true in each row: in words of 32 bits, then the bit in the word."""
+    *rows, particles = among.shape
+    words = -(-particles // 32)
+    padded = jnp.pad(among, [(0, 0)] * len(rows) + [(0, 32 * words - particles)]).reshape(*rows, words, 32)
+    packed = jnp.sum(jnp.where(padded, jnp.uint32(1) << jnp.arange(32, dtype=jnp.uint32), jnp.uint32(0)), axis=-1)
+    counts = _count_bits(packed)
+    until = jnp.cumsum(counts, axis=-1)
+    rank = jnp.arange(k)
+    word = jnp.sum(until[..., None, :] <= rank[:, None], axis=-1)
+    rank = rank - jnp.take_along_axis(until - counts, word, axis=-1)
+    bits, place = jnp.take_along_axis(packed, word, axis=-1), 32 * word
+    for width in (16, 8, 4, 2, 1):
+        below = _count_bits(bits & jnp.uint32(2**width - 1))
+        above = rank >= below
+        rank, place = jnp.where(above, rank - below, rank), jnp.where(above, place + width, place)
+        bits = jnp.where(above, bits >> width, bits)
+    return place
+
+
+def _count_bits(words):
+    return jax.lax.population_count(words).astype(jnp.int32)
 
 
 def _some_sets_at_once(search, points, valid):
     """One set after the other on a CPU, some together on an accelerator; either way memory stays bounded."""
     sets, particles, _ = points.shape
-    most = 1 if jax.default_backend() == "cpu" else min(sets, max(1, 2**27 // particles**2))
-    together = max(size for size in range(1, most + 1) if sets % size == 0)
+    together = largest_divisor(sets, 1 if jax.default_backend() == "cpu" else 2**27 // particles**2)
     split = jax.tree.map(lambda leaf: leaf.reshape(-1, together, *leaf.shape[1:]), (points, valid))
     found = jax.lax.map(lambda some: search(*some), split)
     return jax.tree.map(lambda leaf: leaf.reshape(sets, *leaf.shape[2:]), found)

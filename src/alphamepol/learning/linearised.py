@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from alphamepol.mapping import rows_per_product
-from alphamepol.networks import feed_forward
+from alphamepol.networks import times
 
 Layers = tuple[eqx.nn.Linear, ...]
 
@@ -55,18 +55,12 @@ def linearise(layers: Layers, inputs: Float[Array, "rows inputs"]) -> Linearised
     return Linearised(layers, _to_rows(outputs)[: len(inputs)], pieces)
 
 
-def evaluate_network(layers: Layers, inputs: Float[Array, "rows inputs"]) -> Float[Array, "rows outputs"]:
-    """The outputs alone."""
-    columns = jax.vmap(lambda column: feed_forward(layers, column), in_axes=1, out_axes=1)
-    return _to_rows(jax.lax.map(columns, _to_columns(inputs, _piece(len(inputs)))))[: len(inputs)]
-
-
 def _prepare(layers: Layers, inputs: Float[Array, "inputs rows"]) -> tuple[Float[Array, "outputs rows"], Piece]:
     *hidden, last = layers
     values = [inputs]
     for layer in hidden:
-        values.append(jax.nn.relu(_times(layer, values[-1])))
-    outputs = _times(last, values[-1])
+        values.append(jax.nn.relu(times(layer, values[-1])))
+    outputs = times(last, values[-1])
     sensitivity = last.weight[:, :, None] * (values[-1] > 0)
     sensitivities: list[Float[Array, "outputs _ rows"]] = []
     for layer, below in zip(hidden[:0:-1], values[-2:0:-1], strict=True):
@@ -76,11 +70,11 @@ def _prepare(layers: Layers, inputs: Float[Array, "inputs rows"]) -> tuple[Float
 
 
 def _push(layers: Layers, piece: Piece, tangent: Layers) -> Float[Array, "outputs rows"]:
-    change = _times(tangent[-1], piece.values[-1])
+    change = times(tangent[-1], piece.values[-1])
     if len(layers) > 1:
-        change += layers[-1].weight @ jnp.where(piece.values[-1] > 0, _times(tangent[-2], piece.values[-2]), 0.0)
+        change += layers[-1].weight @ jnp.where(piece.values[-1] > 0, times(tangent[-2], piece.values[-2]), 0.0)
     for layer, below, sensitivity in zip(tangent, piece.values, piece.sensitivities, strict=False):
-        sums = _times(layer, below)
+        sums = times(layer, below)
         # A product with ones: XLA's own sums over this axis are ten times slower on a CPU.
         change += jnp.stack([jnp.ones(len(sums)) @ (of_output * sums) for of_output in sensitivity])
     return change
@@ -100,10 +94,6 @@ def _pull(layers: Layers, piece: Piece, cotangent: Float[Array, "outputs rows"])
         eqx.tree_at(lambda layer: (layer.weight, layer.bias), layer, gradient)
         for layer, gradient in zip(layers, gradients, strict=True)
     )
-
-
-def _times(layer: eqx.nn.Linear, columns: Float[Array, "inputs rows"]) -> Float[Array, "outputs rows"]:
-    return layer.weight @ columns + layer.bias[:, None]  # pyright: ignore[reportOptionalSubscript]
 
 
 def _piece(rows: int) -> int:

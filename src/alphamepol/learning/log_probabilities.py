@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
-from alphamepol.mapping import rows_per_product
+from alphamepol.mapping import map_rows, rows_per_product
 from alphamepol.policies import Policy
 
 
@@ -13,19 +13,23 @@ def log_probabilities(
     perceived: Shaped[Array, "*batch time inputs"],
     actions: Shaped[Array, "..."],
 ) -> Float[Array, "*batch time"]:
-    """ln π of every action, trajectory by trajectory."""
-    *batch, time = perceived.shape[:-1]
-    perceived, actions = (leaf.reshape(-1, *leaf.shape[len(batch) :]) for leaf in (perceived, actions))
+    """ln π of every action."""
+    *batch, time, _ = perceived.shape
     # A recurrent memory goes through all trajectories side by side, step by step; the rest goes piece by piece.
-    inputs = jax.vmap(policy.network_inputs)(perceived)
+    inputs = jax.vmap(policy.network_inputs)(perceived.reshape(-1, time, perceived.shape[-1]))
+    rows = inputs.reshape(-1, inputs.shape[-1]), actions.reshape(-1, *actions.shape[len(batch) + 1 :])
+    # What happens inside a piece is computed again for the gradient, so that memory stays that of one piece.
+    of_rows = jax.checkpoint(lambda *rows: log_probabilities_of_rows(policy, *rows), prevent_cse=False)
+    most = rows_per_product(policy.trunk.pixels if policy.trunk else 0)
+    return map_rows(of_rows, rows, most).reshape(*batch, time)
 
-    def one_step(inputs: Shaped[Array, " inputs"], action: Shaped[Array, "..."]) -> Float[Array, ""]:
-        return policy.head(policy.network(inputs)).log_prob(action)
 
-    # What happens inside a trajectory is computed again for the gradient, so that memory stays that of one piece.
-    one = jax.checkpoint(lambda pair: jax.vmap(one_step)(*pair), prevent_cse=False)
-    pieces = max(1, rows_per_product(policy.trunk.pixels if policy.trunk else 0) // time)
-    return jax.lax.map(one, (inputs, actions), batch_size=pieces).reshape(*batch, time)
+def log_probabilities_of_rows(
+    policy: Policy, inputs: Shaped[Array, "rows network_inputs"], actions: Shaped[Array, "rows ..."]
+) -> Float[Array, " rows"]:
+    """ln π of every action, all at once."""
+    outputs = policy.network_of_rows(inputs)
+    return jax.vmap(lambda output, action: policy.head(output).log_prob(action))(outputs, actions)
 
 
 def score_sum(

@@ -13,8 +13,7 @@ from alphamepol.environments.cmp import CMP
 from alphamepol.learning.baseline import linear_baseline
 from alphamepol.learning.trpo import generalised_advantages, normalise
 from alphamepol.learning.trust_region import Stepped, TrustRegion, trust_region_step
-from alphamepol.mapping import rows_per_product
-from alphamepol.networks import feed_rows
+from alphamepol.mapping import map_rows, rows_per_product
 from alphamepol.policies import Policy
 from alphamepol.sampling.rollout import rollout
 from alphamepol.tasks import Task
@@ -132,11 +131,11 @@ def behaviour(policy: Policy, samples: Experience) -> Distribution:
     inputs = jax.vmap(policy.network_inputs)(samples.perceived)
     rows = inputs.reshape(-1, inputs.shape[-1])
     if policy.trunk is None:
-        outputs = feed_rows(policy.layers, rows)
+        outputs = policy.network_of_rows(rows)
     else:
         # Convolutions keep many times what they are given: piece by piece, and computed again for derivatives.
-        one = jax.checkpoint(lambda row: policy.network(row), prevent_cse=False)
-        outputs = jax.lax.map(one, rows, batch_size=rows_per_product(policy.trunk.pixels))
+        network = jax.checkpoint(lambda rows: policy.network_of_rows(rows), prevent_cse=False)
+        outputs = map_rows(network, (rows,), rows_per_product(policy.trunk.pixels))
     return jax.vmap(jax.vmap(policy.head))(outputs.reshape(*inputs.shape[:-1], -1))
 
 

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from alphamepol.learning.critic import Critic, evaluate_critic, fit_critic
-from alphamepol.learning.linearised import evaluate_network, linearise
+from alphamepol.learning.linearised import linearise
 from alphamepol.learning.trust_region import Stepped, TrustRegion, trust_region_step
-from alphamepol.mapping import rows_per_product
+from alphamepol.mapping import map_rows, rows_per_product
 from alphamepol.policies import Policy
 from alphamepol.sampling.trajectories import Episodes
 
@@ -167,9 +167,7 @@ def linearise_policy(policy: Policy, episodes: Episodes) -> LinearisedPolicy:
 def network_outputs(policy: Policy, episodes: Episodes) -> Float[Array, "rows outputs"]:
     """What the head takes at every step, the trajectories one after the other."""
     inputs = _flatten(jax.vmap(policy.network_inputs)(episodes.perceived, episodes.starts))
-    if policy.trunk is None:
-        return evaluate_network(policy.layers, inputs)
-    return jax.lax.map(policy.network, inputs, batch_size=rows_per_product(policy.trunk.pixels))
+    return map_rows(policy.network_of_rows, (inputs,), rows_per_product(policy.trunk.pixels if policy.trunk else 0))
 
 
 def _flatten(leaf: Shaped[Array, "trajectories time ..."]) -> Shaped[Array, "rows ..."]:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
+from alphamepol.devices import lay
 from alphamepol.environments.environment_class import draw_members
 from alphamepol.environments.host import AnyClass
 from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
@@ -79,13 +80,12 @@ def run_epoch(
     with stopwatch.phase(SAMPLING):
         members, keys = draw_epoch(state.keys, epoch, environment_class.probabilities, config.minibatches)
         policies = state.learners.policy
-        trajectories = wait(
-            collect(policies, environment_class, members, batch=config.batch, horizon=config.horizon, keys=keys)
-        )
+        size = {"batch": config.batch, "horizon": config.horizon}
+        trajectories = wait(lay(collect(policies, environment_class, lay(members, 2), **size, keys=keys), 2))
         check_particles(trajectories, names, seeds, config.neighbours, when)
     with stopwatch.phase(NEIGHBOURS):
         measured = measurable(trajectories, encoder, units_of(policies), config.feature_noise, keys=keys)
-        neighbourhood = wait(neighbours_of_minibatches(measured, config.neighbours))
+        neighbourhood = wait(lay(neighbours_of_minibatches(measured, config.neighbours), 2))
         check_aliasing(neighbourhood, trajectories, names, seeds, when)
     with stopwatch.phase(LEARNING):
         learners, report = wait(improve(state.learners, trajectories, neighbourhood, config, keys=keys))

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from alphamepol.devices import check_devices
 from alphamepol.environments.cmp import Member
 from alphamepol.environments.host import AnyClass, HostMember
 from alphamepol.environments.registry import resolve_class
@@ -65,6 +66,7 @@ def finetune(
     tasks: Sequence[Task] | None = None,
     folder: str | Path | None = None,
     resume: bool = False,
+    devices: int = 1,
     quiet: bool = False,
 ) -> FinetuneRun:
     """Fine-tune a policy with TRPO, on each task apart, and leave everything in a run folder.
@@ -78,13 +80,14 @@ def finetune(
     - `tasks`: tasks of one's own, all of one kind; if not given, `config` says which goals.
     - `folder`: the run folder; by default `runs/finetune-MEMBER-INIT-seed-SEED`.
     - `resume`: continue the run in that folder; a finished one is only read.
+    - `devices`: how many to lay the tasks and their seeds over, which must be a multiple of it.
     - `quiet`: show no progress.
 
     Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
     """
     config = config or FinetuneConfig()
     source = read_source(init, config.memory)
-    plan = plan_finetuning([source], member, config, environment_class, tasks)
+    plan = plan_finetuning([source], member, config, environment_class, tasks, devices)
     folder = folder or default_folder([source], plan.member, config)
     return finetune_source(source, plan, RunFolder(folder), resume=resume, quiet=quiet)
 
@@ -97,6 +100,7 @@ class Plan:
     member: str
     tasks: Sequence[Task]
     config: FinetuneConfig
+    devices: int
 
 
 def plan_finetuning(
@@ -105,6 +109,7 @@ def plan_finetuning(
     config: FinetuneConfig,
     environment_class: AnyClass | str | None,
     tasks: Sequence[Task] | None,
+    devices: int = 1,
 ) -> Plan:
     """Find the class and the tasks, and refuse what cannot be."""
     config.check()
@@ -126,7 +131,8 @@ def plan_finetuning(
     check_reward_lasts(where, name, config.horizon)
     tasks = _tasks_of(where, config) if tasks is None else tasks
     check_tasks(tasks, where)
-    return Plan(environment_class, name, tasks, dataclasses.replace(config, tasks=len(tasks)))
+    check_devices(devices, **{"tasks and seeds": len(tasks) * config.seeds})
+    return Plan(environment_class, name, tasks, dataclasses.replace(config, tasks=len(tasks)), devices)
 
 
 def finetune_source(source: Source, plan: Plan, folder: RunFolder, *, resume: bool, quiet: bool) -> FinetuneRun:
@@ -180,6 +186,7 @@ def _run(source: Source, plan: Plan, folder: RunFolder, progress: RunProgress, r
         step=step,
         show=show_iteration,
         labels=("task", "seed"),
+        devices=plan.devices,
     )
     state = run_loop(loop, folder, stopwatch, progress, received)
     progress.say("saving policies and drawing figures")

@@ -31,12 +31,13 @@ def finetune_inits(
     class_name: str | None,
     folder: Path | None,
     resume: bool,
+    devices: int = 1,
 ) -> Path:
     """Fine-tune from each; returns the folder, which holds a run, or one run per initial policy and the comparison."""
     if not inits:
         raise InputError("init: none was given; name the folder of a run, a policy file, or random")
     sources = [read_source(init, config.memory) for init in inits]
-    plan = plan_finetuning(sources, member, config, class_name, None)
+    plan = plan_finetuning(sources, member, config, class_name, None, devices)
     names = short_names(sources)
     folder = folder or default_folder(sources, member, config)
     if len(sources) == 1:

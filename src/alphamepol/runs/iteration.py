@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
+from alphamepol.devices import lay
 from alphamepol.environments.host import AnyClass
 from alphamepol.learning.critic import Critic
 from alphamepol.learning.trpo import TrpoReport, TrpoSettings, TrpoState, improve
@@ -74,8 +75,8 @@ def run_iteration(
     with stopwatch.phase(SAMPLING):
         sampling_keys, critic_keys = _keys_of(state.keys, jnp.array(iteration))
         policies: Policy = state.learners.policy
-        size = {"trajectories": config.trajectories, "horizon": config.horizon}
-        episodes = wait(collect_episodes(policies, environment_class, member, tasks, **size, keys=sampling_keys))
+        size = {"trajectories": config.trajectories, "horizon": config.horizon, "keys": sampling_keys}
+        episodes = wait(lay(collect_episodes(policies, environment_class, member, lay(tasks), **size)))
     with stopwatch.phase(LEARNING):
         learners, report, finite = wait(_improve(state.learners, episodes, trpo_settings(config), critic_keys))
         check_finetuned(finite, iteration, config.seed, config.seeds)

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Key
 from rich.console import RenderableType
 
+from alphamepol.devices import laid_over, lay, on_one_device
 from alphamepol.errors import RunError
 from alphamepol.runs.checkpoints import load_newest_checkpoint, save_checkpoint
 from alphamepol.runs.folder import RunFolder
@@ -49,6 +50,8 @@ class Loop:
     """Metrics lines as a live table, and as the end of a sentence."""
     labels: tuple[str, ...]
     """The fields that say whose a line is."""
+    devices: int = 1
+    """How many the state is laid over, along what it is stacked by."""
 
 
 @contextmanager
@@ -72,6 +75,20 @@ def run_loop(
 ) -> LoopState:
     """Do the steps that are still to do, and return the final state."""
     state, done = _restore_or_start(loop, folder, stopwatch, progress)
+    with laid_over(loop.devices):
+        state = _go_on(loop, lay(state), done, folder, stopwatch, progress, received)
+    return state if loop.devices == 1 else on_one_device(state)
+
+
+def _go_on(
+    loop: Loop,
+    state: LoopState,
+    done: int,
+    folder: RunFolder,
+    stopwatch: Stopwatch,
+    progress: RunProgress,
+    received: Interrupts,
+) -> LoopState:
     saved = done
     loggers: list[Logger] = [
         JsonLinesLogger(folder.metrics, loop.unit, keep=done),

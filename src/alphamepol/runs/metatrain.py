@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from alphamepol.devices import check_devices
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.host import AnyClass
@@ -71,6 +72,7 @@ def metatrain(
     draw_task: DrawTask | None = None,
     folder: str | Path | None = None,
     resume: bool = False,
+    devices: int = 1,
     quiet: bool = False,
 ) -> MetatrainRun:
     """Meta-train one policy per seed, with DIAYN one per seed and skill, and leave everything in a run folder.
@@ -85,11 +87,13 @@ def metatrain(
       run that is resumed knows it by its name alone.
     - `folder`: the run folder; by default `runs/CLASS-METHOD-seed-FIRST`.
     - `resume`: continue the run in that folder; a finished one is only read.
+    - `devices`: how many to lay the seeds over, which must be a multiple of it.
     - `quiet`: show no progress.
 
     Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
     """
     config.check()
+    check_devices(devices, seeds=config.seeds)
     environment_class = _compiled(resolve_class(environment_class, config.probabilities))
     _check_method(environment_class, config, diayn, draw_task)
     drawing = task_drawing(environment_class, config, draw_task) if config.method == "maml-r" else None
@@ -109,7 +113,7 @@ def metatrain(
     run_folder.claim(description, resume=resume)
     if not run_folder.summary.is_file():
         if config.method == "maml-diayn":
-            found = given or _learn_skills(environment_class, config, run_folder, resume=resume, quiet=quiet)
+            found = given or _learn_skills(environment_class, config, run_folder, devices, resume=resume, quiet=quiet)
             turns = [found.networks[number % len(found.networks)] for number in range(config.seeds)]
             drawing = SkillTasks(stack(turns))
         run = _run_diayn if drawing is None else partial(_run_maml, drawing=drawing)
@@ -117,7 +121,7 @@ def metatrain(
         seeds = f"{config.seeds} seed{'s' if config.seeds > 1 else ''}"
         title = f"{config.label} on {environment_class.name}, {total} {unit}s, {seeds}, in {run_folder.path}"
         with running(title, unit, total, precision=config.matmul_precision, quiet=quiet) as around:
-            run(environment_class, config, run_folder, *around)
+            run(environment_class, config, run_folder, devices, *around)
     return MetatrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies())
 
 
@@ -130,6 +134,7 @@ def _run_maml(
     environment_class: EnvironmentClass,
     config: MetatrainConfig,
     folder: RunFolder,
+    devices: int,
     progress: RunProgress,
     received: Interrupts,
     *,
@@ -160,6 +165,7 @@ def _run_maml(
         step=step,
         show=show_meta_iteration,
         labels=("seed",),
+        devices=devices,
     )
     state = run_loop(loop, folder, stopwatch, progress, received)
     progress.say("saving policies and drawing figures")
@@ -181,6 +187,7 @@ def _run_diayn(
     environment_class: EnvironmentClass,
     config: MetatrainConfig,
     folder: RunFolder,
+    devices: int,
     progress: RunProgress,
     received: Interrupts,
 ) -> None:
@@ -211,6 +218,7 @@ def _run_diayn(
         step=step,
         show=show_diayn_epoch,
         labels=("seed",),
+        devices=devices,
     )
     state = run_loop(loop, folder, stopwatch, progress, received)
     progress.say("saving policies and drawing figures")
@@ -237,13 +245,19 @@ def _run_diayn(
 
 
 def _learn_skills(
-    environment_class: EnvironmentClass, config: MetatrainConfig, folder: RunFolder, *, resume: bool, quiet: bool
+    environment_class: EnvironmentClass,
+    config: MetatrainConfig,
+    folder: RunFolder,
+    devices: int,
+    *,
+    resume: bool,
+    quiet: bool,
 ) -> Discriminators:
     """Run DIAYN inside the folder, or go on with it, and take its discriminators."""
     inside = RunFolder(folder.path / "diayn")
     begun = resume and inside.config.is_file()
     settings = dataclasses.replace(config, method="diayn", normalise=False, memory="none")
-    metatrain(environment_class, settings, folder=inside.path, resume=begun, quiet=quiet)
+    metatrain(environment_class, settings, folder=inside.path, resume=begun, devices=devices, quiet=quiet)
     return load_discriminators(inside, environment_class)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from alphamepol.devices import check_devices
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.registry import resolve_class
 from alphamepol.files import to_json, write_atomically
@@ -47,6 +48,7 @@ def pretrain(
     *,
     folder: str | Path | None = None,
     resume: bool = False,
+    devices: int = 1,
     quiet: bool = False,
 ) -> PretrainRun:
     """Pre-train one policy per seed on a class of environments, and leave everything in a run folder.
@@ -57,11 +59,13 @@ def pretrain(
     - `config`: e.g. `preset("quick")` or `PretrainConfig(alpha=0.2, epochs=50)`.
     - `folder`: the run folder; by default `runs/CLASS-alpha-α-seed-FIRST`, with the memory after α if there is one.
     - `resume`: continue the run in that folder; a finished one is only read.
+    - `devices`: how many to lay the seeds over, else the mini-batches; either must be a multiple of it.
     - `quiet`: show no progress.
 
     Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
     """
     config.check()
+    check_devices(devices, seeds=config.seeds, **{"mini-batches": config.minibatches})
     environment_class = resolve_class(environment_class, config.probabilities)
     check_start(environment_class, config)
     encoder = find_encoder(environment_class, config)
@@ -78,7 +82,7 @@ def pretrain(
     if not run_folder.summary.is_file():
         title = pretrain_title(environment_class, config, run_folder.path)
         with running(title, "epoch", config.epochs, precision=config.matmul_precision, quiet=quiet) as around:
-            _run(environment_class, config, encoder, run_folder, *around)
+            _run(environment_class, config, encoder, run_folder, devices, *around)
     return PretrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies())
 
 
@@ -95,6 +99,7 @@ def _run(
     config: PretrainConfig,
     encoder: RandomEncoder | None,
     folder: RunFolder,
+    devices: int,
     progress: RunProgress,
     received: Interrupts,
 ) -> None:
@@ -115,6 +120,7 @@ def _run(
         step=step,
         show=partial(show_epoch, environment_class),
         labels=("seed",),
+        devices=devices,
     )
     state = run_loop(loop, folder, stopwatch, progress, received)
     with stopwatch.phase(EVALUATION):

@@ -1,0 +1,89 @@
+"""One iteration of TRPO beside sb3_contrib's: the same environment, network, samples and settings."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from alphamepol import FinetuneConfig, Goal, make
+from alphamepol.runs.iteration import run_iteration, start_finetuning
+from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch
+from alphamepol.tasks import stack_tasks
+from benchmarks.measuring import Measurement, matmul_rate, network_flops, turn_by_turn
+
+GOAL = (-0.3, 0.7)
+
+
+def measure(rounds: int) -> list[Measurement]:
+    """On a CPU one task, beside sb3_contrib with one environment as it comes, and with as many as ours has; on an
+    accelerator fifty tasks."""
+    config = FinetuneConfig()
+    on_cpu = jax.default_backend() == "cpu"
+    tasks = 1 if on_cpu else 50
+    contestants = {"ours": iterations_of_ours(config, tasks)}
+    if on_cpu:
+        for environments in (1, config.trajectories):
+            several = f"{environments} environment{'s' if environments > 1 else ''}"
+            contestants[f"sb3_contrib, {several}"] = iterations_of_theirs(config, environments)
+    rate = matmul_rate(config.hidden[0])
+    seconds = turn_by_turn(rounds, **contestants)
+    rate = max(rate, matmul_rate(config.hidden[0]))
+    # To sample, to linearise (forward, and back for each of two outputs), one for the gradient, two for each iteration
+    # of conjugate gradient, one to try the step.
+    passes = 1 + 3 + 1 + 2 * config.conjugate_gradient_iterations + 1
+    floor = passes * config.steps * tasks * network_flops([2, *config.hidden, 2]) / rate
+    name = f"TRPO, an iteration of {tasks} gridworld task{'s' if tasks > 1 else ''}"
+    peers = {name: found for name, found in seconds.items() if name != "ours"}
+    return [Measurement(name, seconds["ours"], floor, f"{passes} passes over {config.steps} rows a task", peers)]
+
+
+def iterations_of_ours(config: FinetuneConfig, tasks: int) -> Callable[[], None]:
+    """Iterations from a fresh policy."""
+    environment_class = make("gridworld-slope")
+    stacked = stack_tasks([Goal(GOAL)] * tasks)
+    state = start_finetuning([], environment_class, "GWS", tasks, config)
+    # A policy that has met no reward yet is spared the step; here every iteration is to have one.
+    state = eqx.tree_at(lambda state: state.learners.rewarded, state, jnp.ones(tasks, bool))
+    number = 0
+
+    def iterate() -> None:
+        nonlocal state, number
+        state, _ = run_iteration(
+            state, number, environment_class, "GWS", stacked, config, Stopwatch(SAMPLING, LEARNING)
+        )
+        number += 1
+
+    return iterate
+
+
+def iterations_of_theirs(config: FinetuneConfig, environments: int) -> Callable[[], None]:
+    """Iterations of sb3_contrib's TRPO, with this many environments in one process."""
+    import torch
+    from sb3_contrib import TRPO
+    from stable_baselines3.common.env_util import make_vec_env
+
+    warnings.filterwarnings("ignore", message="You have specified a mini-batch size", module="sb3_contrib")
+    env = make_vec_env("alphamepol/GWS-Goal-v0", environments, env_kwargs={"goal": GOAL, "horizon": config.horizon})
+    settings: dict[str, Any] = {
+        "n_steps": config.steps // environments,
+        "batch_size": config.critic_batch,
+        "gamma": config.discount,
+        "gae_lambda": config.gae_lambda,
+        "cg_max_steps": config.conjugate_gradient_iterations,
+        "cg_damping": config.damping,
+        "line_search_shrinking_factor": 0.5,
+        "line_search_max_iter": config.line_search_tries,
+        "n_critic_updates": config.critic_passes,
+        "target_kl": config.max_kl,
+        "learning_rate": config.critic_learning_rate,
+    }
+    network = {
+        "net_arch": {"pi": list(config.hidden), "vf": list(config.critic_hidden)},
+        "activation_fn": torch.nn.ReLU,
+        "log_std_init": config.initial_log_std,
+    }
+    model = TRPO("MlpPolicy", env, policy_kwargs=network, device="cpu", **settings)
+    return lambda: model.learn(config.steps, reset_num_timesteps=False) and None

@@ -1,0 +1,117 @@
+"""How quickly environments on the host are sampled, beside what they give by themselves."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from alphamepol.environments.gymnasium_class import gymnasium_class
+from alphamepol.environments.host import HostClass
+from alphamepol.machine import cores
+from alphamepol.policies import PolicySettings, PolicyShape, fresh_policy, stack_policies
+from alphamepol.sampling import host
+from benchmarks.measuring import Measurement, turn_by_turn
+
+MILLISECONDS = 1.0
+"""Of a step of the Gymnasium environment."""
+
+
+def measure(rounds: int) -> list[Measurement]:
+    return [*measure_ants(rounds), *measure_gymnasium(rounds)]
+
+
+class Busy(gymnasium.Env[np.ndarray, np.ndarray]):
+    """A step keeps a core busy for a given time."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (17,), np.float32)
+    action_space = gymnasium.spaces.Box(-1, 1, (6,), np.float32)
+
+    def __init__(self, seconds: float):
+        self.seconds = seconds
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action: np.ndarray):
+        end = time.perf_counter() + self.seconds
+        while time.perf_counter() < end:
+            pass
+        return np.tanh(np.resize(action, 17)).astype(np.float32), 0.0, False, False, {}
+
+
+def sampling(
+    environment_class: HostClass, trajectories: int, horizon: int, hidden: tuple[int, ...]
+) -> Callable[[], None]:
+    """The whole sampler, its policy included."""
+    member = environment_class[0]
+    shape = PolicyShape.of_spaces(member.observation_space, member.action_space)
+    policy = stack_policies([fresh_policy(shape, PolicySettings(hidden), key=jax.random.key(0))])
+    members = jnp.zeros((1, trajectories), int)
+
+    def sample() -> None:
+        host.collect(policy, environment_class, members, batch=1, horizon=horizon, keys=jax.random.key(1)[None])
+
+    return sample
+
+
+def measure_ants(rounds: int) -> list[Measurement]:
+    """150 Ants, as in an epoch of the paper, 40 steps of each; the floor is MuJoCo by itself, with random controls."""
+    from alphamepol.environments.ant import STEPS_PER_ACTION, mujoco, start_state
+    from alphamepol.environments.ant_fleet import ant_stairs
+
+    rows, horizon = 150, 40
+    stairs, threads = ant_stairs(), cores()
+    models = [stairs.fleet._models[0]] * rows  # the same physics, asked for directly
+    data = [mujoco.MjData(models[0]) for _ in range(threads)]
+    starts = np.stack([start_state(models[0], "Down", np.random.default_rng(row)) for row in range(rows)])
+    pool = mujoco.rollout.Rollout(nthread=threads)
+    controls = 0.6 * np.random.default_rng(0).standard_normal((horizon, rows, 8))
+
+    def bare() -> None:
+        state = starts
+        for control in controls:
+            states: Any = pool.rollout(models, data, state, control[:, None], nstep=STEPS_PER_ACTION)[0]
+            state = states[:, -1]
+
+    def fleet() -> None:
+        board, stations = stairs.fleet.board(rows), np.arange(rows)
+        stairs.fleet.reset(board, stations, np.zeros(rows, int), np.arange(rows, dtype=np.uint32))
+        for control in controls.astype(np.float32):
+            stairs.fleet.step(board, stations, control)
+
+    whole = sampling(stairs, rows, horizon, (400, 300))
+    seconds = turn_by_turn(rounds, bare=bare, fleet=fleet, whole=whole)
+    peers = {"mujoco.rollout": seconds["bare"]}
+    steps = f"{rows * horizon} steps of Ants"
+    return [
+        Measurement(f"{steps}, random controls", seconds["fleet"], peers=peers),
+        Measurement(f"{steps}, with the policy", seconds["whole"], peers=peers),
+    ]
+
+
+def measure_gymnasium(rounds: int) -> list[Measurement]:
+    """As many environments side by side as there are cores, in theirs one a core, in ours as many as it takes."""
+    workers, horizon = cores(), int(1000 / MILLISECONDS)
+    make = partial(Busy, MILLISECONDS / 1000)
+    ours = gymnasium_class({"busy": make}, workers=workers)
+    theirs = gymnasium.vector.AsyncVectorEnv([make] * workers)
+    theirs.reset(seed=0)
+    together = ours.fleet.board(1).together
+
+    def asynchronous() -> None:
+        for _ in range(horizon * together // workers):
+            theirs.step(theirs.action_space.sample())
+
+    seconds = turn_by_turn(rounds, ours=sampling(ours, together, horizon, (300, 300)), AsyncVectorEnv=asynchronous)
+    theirs.close()
+    steps = together * horizon
+    floor = steps * MILLISECONDS / 1000 / workers
+    name = f"{steps} steps of {MILLISECONDS:g} ms in Gymnasium, with the policy"
+    peers = {"AsyncVectorEnv, random actions": seconds["AsyncVectorEnv"]}
+    return [Measurement(name, seconds["ours"], floor, "the steps alone, over all cores", peers)]

@@ -1,0 +1,102 @@
+"""An iteration of MAML and an epoch of DIAYN, each against its floor."""
+
+import dataclasses
+
+import jax
+
+from alphamepol import make
+from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.runs.config import MetatrainConfig
+from alphamepol.runs.diayn_epoch import run_diayn_epoch, sac_settings, start_diayn, world_of
+from alphamepol.runs.meta_iteration import run_meta_iteration, start_maml
+from alphamepol.runs.metatrain import task_drawing
+from alphamepol.runs.presets import metatraining_preset
+from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch
+from benchmarks.measuring import Measurement, matmul_rate, network_flops, turn_by_turn
+
+CLASS = "gridworld-slope"
+
+
+def measure(rounds: int) -> list[Measurement]:
+    """On a CPU one seed and a tenth of the work, on an accelerator eight seeds and all of it."""
+    on_cpu = jax.default_backend() == "cpu"
+    chosen = {"seeds": 1, "tasks": 2, "steps": 100} if on_cpu else {"seeds": 8}
+    config = dataclasses.replace(metatraining_preset("paper", CLASS), **chosen)
+    environment_class = make(CLASS)
+    assert isinstance(environment_class, EnvironmentClass)
+    maml_config, diayn_config = (dataclasses.replace(config, method=method) for method in ("maml-r", "diayn"))
+    rate = matmul_rate(config.hidden[0])
+    seconds = turn_by_turn(
+        rounds, maml=maml(environment_class, maml_config), diayn=diayn(environment_class, diayn_config)
+    )
+    rate = max(rate, matmul_rate(config.hidden[0]))
+    seeds = f"{config.seeds} seed{'s' if config.seeds > 1 else ''}"
+    maml_floor, diayn_floor = (
+        config.seeds * flops / rate for flops in (maml_flops(maml_config, 2, 2), diayn_flops(diayn_config, 2, 2))
+    )
+    updates = "an update: 4 passes of the actor, 6 of each critic, 3 of the discriminator"
+    return [
+        Measurement(
+            f"MAML, an iteration of {config.tasks} tasks, {seeds}",
+            seconds["maml"],
+            maml_floor,
+            f"{maml_passes(maml_config)} passes over half of the rows",
+        ),
+        Measurement(f"DIAYN, {config.steps} updates, {seeds}", seconds["diayn"], diayn_floor, updates),
+    ]
+
+
+def maml(environment_class: EnvironmentClass, config: MetatrainConfig):
+    drawing = task_drawing(environment_class, config)
+    state, number = start_maml(environment_class, config), 0
+
+    def iterate() -> None:
+        nonlocal state, number
+        stopwatch = Stopwatch(SAMPLING, LEARNING)
+        state, _ = run_meta_iteration(state, number, environment_class, drawing, config, stopwatch)
+        number += 1
+
+    return iterate
+
+
+def diayn(environment_class: EnvironmentClass, config: MetatrainConfig):
+    world, settings = world_of(environment_class, config), sac_settings(environment_class, config)
+    state, number = start_diayn(environment_class, config), 0
+
+    def iterate() -> None:
+        nonlocal state, number
+        state, _ = run_diayn_epoch(state, number, world, settings, config, Stopwatch(SAMPLING, LEARNING))
+        number += 1
+
+    return iterate
+
+
+def maml_passes(config: MetatrainConfig) -> int:
+    """Passes over all rows before or after the inner step.
+
+    To sample, twice; the inner step (forward and backward) twice, once for its derivative; the gradient, back through
+    both; for each iteration of conjugate gradient a product with a Hessian (the change of a forward and a backward
+    pass, each product being of two factors: 6) there and back, and with the network's Jacobian (2) there and back; to
+    try the step, the inner step and a forward pass.
+    """
+    products = config.conjugate_gradient_iterations
+    return 2 + 2 * 3 + (6 + 2 + 1) + products * (6 + 2 + 2 + 6) + (3 + 1)
+
+
+def maml_flops(config: MetatrainConfig, observations: int, actions: int) -> float:
+    """Of an iteration of one seed."""
+    rows = config.tasks * config.trajectories * config.horizon
+    return maml_passes(config) * rows * network_flops([observations, *config.hidden, actions])
+
+
+def diayn_flops(config: MetatrainConfig, observations: int, actions: int) -> float:
+    """Of an epoch of one seed: what each update takes of its batch; acting is one row beside it.
+
+    The actor forward at both ends of a step, and backward at one; each critic forward for the aim, for its own loss and
+    backward (2), and for the actor's, and backward to the action (1); the discriminator forward and backward.
+    """
+    told = observations + config.skills
+    actor = network_flops([told, *config.hidden, 2 * actions])
+    critic = network_flops([told + actions, *config.hidden, 1])
+    discriminator = network_flops([observations, *config.hidden, config.skills])
+    return config.steps * config.batch * (4 * actor + 2 * 6 * critic + 3 * discriminator)

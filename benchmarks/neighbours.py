@@ -1,0 +1,45 @@
+"""The search for neighbours beside scikit-learn's and SciPy's."""
+
+import jax
+import numpy as np
+
+from alphamepol import nearest_neighbours
+from alphamepol.machine import cores
+from benchmarks.measuring import Measurement, bandwidth, turn_by_turn
+
+CASES = ((40, 2000, 2, 30), (30, 2000, 2, 500), (20, 750, 64, 50))
+"""Sets, particles, dimension, k: an epoch of a gridworld, of the Ant, of MiniGrid."""
+
+
+def measure(rounds: int) -> list[Measurement]:
+    return [measure_case(*case, rounds) for case in CASES]
+
+
+def measure_case(sets: int, particles: int, dimension: int, k: int, rounds: int) -> Measurement:
+    """All on all cores; of the floor, every distance once written and read."""
+    from scipy.spatial import KDTree
+    from sklearn.neighbors import NearestNeighbors
+
+    points = np.random.default_rng(0).uniform(-1, 1, (sets, particles, dimension)).astype(np.float32)
+    on_device = jax.device_put(points)
+
+    def scikit_learn() -> None:
+        for one in points:
+            NearestNeighbors(n_neighbors=k, n_jobs=cores()).fit(one).kneighbors()
+
+    def scipy() -> None:
+        for one in points:
+            KDTree(one).query(one, k + 1, workers=cores())
+
+    def ours():
+        found = nearest_neighbours(on_device, k)
+        return found.radii, found.indices, found.among
+
+    contestants = {"ours": ours, "scikit-learn": scikit_learn}
+    if dimension < 8:
+        contestants["SciPy"] = scipy
+    seconds = turn_by_turn(rounds, **contestants)
+    name = f"neighbours, {sets} × {particles} in {dimension}-D, k = {k}"
+    floor = 2 * 4 * sets * particles**2 / bandwidth()
+    peers = {name: found for name, found in seconds.items() if name != "ours"}
+    return Measurement(name, seconds["ours"], floor, "all distances written and read once", peers)

@@ -1,0 +1,91 @@
+"""An epoch of pre-training at the paper's settings: its phases, each against its floor."""
+
+import dataclasses
+import time
+
+import jax
+
+from alphamepol import make, preset
+from alphamepol.estimation.risk import tail_count
+from alphamepol.runs.checks import policy_shape
+from alphamepol.runs.config import PretrainConfig
+from alphamepol.runs.epoch import run_epoch, start_state
+from alphamepol.runs.particles import find_encoder
+from alphamepol.runs.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
+from benchmarks.measuring import Measurement, Seconds, matmul_rate
+
+CLASSES = (
+    ("gridworld-slope", 0.2),
+    ("gridworld-slope", 1.0),
+    ("gridworld-counterexample", 0.35),
+    ("multigrid", 0.1),
+    ("minigrid", 0.2),
+    ("minigrid-counterexample", 0.2),
+    ("ant-stairs", 0.2),
+)
+VIEW_FLOPS = 55_700
+"""Of the convolutions of a MiniGrid view and the layers after them, one row."""
+
+
+def measure(rounds: int, seeds: int = 1) -> list[Measurement]:
+    return [found for name, alpha in CLASSES for found in measure_class(name, alpha, "none", seeds, rounds)]
+
+
+def measure_memories(rounds: int, seeds: int = 1) -> list[Measurement]:
+    """Policies with memory."""
+    return [
+        found
+        for memory in ("last", "recurrent")
+        for found in measure_class("gridworld-slope", 1.0, memory, seeds, rounds)
+    ]
+
+
+def measure_class(class_name: str, alpha: float, memory: str, seeds: int, rounds: int) -> list[Measurement]:
+    """The phases of an epoch, and the whole."""
+    config = dataclasses.replace(preset("paper", class_name), alpha=alpha, memory=memory, seeds=seeds)
+    environment_class = make(class_name)
+    encoder = find_encoder(environment_class, config)
+    rate = matmul_rate(config.hidden[0])
+    stopwatch = Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
+    state = start_state(environment_class, config)
+    epochs, iterations = [], 0
+    for epoch in range(rounds + 1):
+        lap = stopwatch.lap()
+        start = time.perf_counter()
+        state, report, _ = run_epoch(state, epoch, environment_class, config, encoder, stopwatch)
+        iterations = int(report.iterations.max())
+        if epoch > 0:
+            epochs.append(lap() | {"epoch": time.perf_counter() - start})
+    # The machine may be slower than at the beginning; a floor is what it could do at its best.
+    rate = max(rate, matmul_rate(config.hidden[0]))
+    shape = policy_shape(environment_class)
+    if shape.image is None:
+        # Weights, of the layers and of a GRU, are stacked over seeds.
+        weights = [leaf[0].size for leaf in jax.tree.leaves(state.learners.policy) if leaf.ndim == 3]
+        row = 2.0 * sum(weights)
+    else:
+        row = VIEW_FLOPS
+    rows = config.trajectories * config.horizon * config.seeds
+    passes, formula = learning_passes(config, iterations)
+    floors = {
+        SAMPLING: (rows * row / rate, "one forward pass"),
+        LEARNING: (passes * rows * row / rate, formula),
+        "epoch": (passes * rows * row / rate, "that of learning"),
+    }
+    label = f"{class_name}, α = {alpha:g}" + ("" if memory == "none" else f", memory {memory}")
+    return [
+        Measurement(
+            f"{label}: {phase}",
+            Seconds.of([one[phase] for one in epochs]),
+            *floors.get(phase, (None, "")),
+        )
+        for phase in (*stopwatch.phases, "epoch")
+    ]
+
+
+def learning_passes(config: PretrainConfig, iterations: int) -> tuple[float, str]:
+    """Passes over all rows: forward for each iteration and once before; forward and backward over the tail."""
+    share = config.gradient_share if config.alpha == 1 else config.alpha
+    tail = tail_count(share, config.minibatches) / config.minibatches
+    formula = f"{iterations} + 1 forward passes, {iterations} × 3 passes over {tail:g} of the rows"
+    return iterations + 1 + iterations * 3 * tail, formula

@@ -1,0 +1,70 @@
+"""Run by test_devices.py in a process of its own, which has four devices: prints how much results differ from one."""
+
+import dataclasses
+import json
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import alphamepol as am
+from alphamepol.devices import laid_over, lay
+from alphamepol.runs.epoch import run_epoch, start_state
+from alphamepol.runs.iteration import run_iteration, start_finetuning
+from alphamepol.runs.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
+from alphamepol.tasks import stack_tasks
+
+tiny = {"trajectories": 40, "horizon": 20, "neighbours": 4, "hidden": (16, 16), "feature_noise": 0.01}
+small = dataclasses.replace(am.preset("quick"), epochs=1, evaluation_batches=1, **tiny)
+finetuning = am.FinetuneConfig(iterations=1, tasks=4, steps=800, horizon=40, hidden=(16, 16), critic_hidden=(8,))
+gridworlds = am.make("gridworld-slope")
+
+
+def numbers(tree) -> np.ndarray:
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+
+
+def difference(one, other, start) -> float:
+    """Of two results, beside how far they are from the start."""
+    return float(np.linalg.norm(numbers(one) - numbers(other)) / np.linalg.norm(numbers(other) - numbers(start)))
+
+
+def epochs(devices: int, **changes):
+    """The policies before and after two epochs, and the shapes of what one device has of samples and policies."""
+    config = dataclasses.replace(small, **changes)
+    with laid_over(devices):
+        state = lay(start_state(gridworlds, config))
+        start = state.learners.policy
+        for epoch in range(2):
+            stopwatch = Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
+            state, _, trajectories = run_epoch(state, epoch, gridworlds, config, None, stopwatch)
+    policies = state.learners.policy
+    parts = {"actions": trajectories.actions, "log_std": policies.log_std}
+    return start, policies, {name: list(part.addressable_shards[0].data.shape) for name, part in parts.items()}
+
+
+def iterations(devices: int):
+    """The policies before and after an iteration of fine-tuning, and the shape of what one device has of them."""
+    tasks = stack_tasks([am.Goal((0.1 * number, 0.5)) for number in range(4)])
+    with laid_over(devices):
+        state = lay(start_finetuning([], gridworlds, "GWN", 4, finetuning))
+        start = state.learners.policy
+        state = eqx.tree_at(lambda state: state.learners.rewarded, state, lay(jnp.ones(4, bool)))
+        state, _ = run_iteration(state, 0, gridworlds, "GWN", tasks, finetuning, Stopwatch(SAMPLING, LEARNING))
+    policies = state.learners.policy
+    return start, policies, {"log_std": list(policies.log_std.addressable_shards[0].data.shape)}
+
+
+cases = {
+    "seeds": partial(epochs, seeds=4),
+    "mini-batches": partial(epochs, seeds=1),
+    "mini-batches of MEPOL": partial(epochs, seeds=1, alpha=1.0),
+    "tasks": iterations,
+}
+report = {}
+for name, case in cases.items():
+    (_, laid, shares), (start, alone, _) = case(4), case(1)
+    report[name] = {"difference": difference(laid, alone, start), **shares}
+print(json.dumps(report))

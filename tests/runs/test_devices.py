@@ -1,0 +1,56 @@
+"""Work laid over several devices, in a process that has four of them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from alphamepol import InputError
+from alphamepol.cli import main
+from alphamepol.devices import check_devices
+
+
+def test_results_are_those_of_one_device() -> None:
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
+    script = Path(__file__).with_name("several_devices.py")
+    output = subprocess.run(
+        [sys.executable, script], env=os.environ | {"XLA_FLAGS": flags}, capture_output=True, text=True
+    )
+    assert output.returncode == 0, output.stderr
+    report = json.loads(output.stdout.splitlines()[-1])
+    for part, found in report.items():
+        assert found["difference"] < 0.02, part
+    # One of four seeds on each of four devices; two of eight mini-batches of the only seed.
+    assert report["seeds"]["actions"] == [1, 8, 5, 20, 2]
+    assert report["seeds"]["log_std"] == [1, 2]
+    assert report["mini-batches"]["actions"] == report["mini-batches of MEPOL"]["actions"] == [1, 2, 5, 20, 2]
+    assert report["tasks"]["log_std"] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "pretrain gridworld-slope --seeds 7",
+        "finetune random --class gridworld-slope --member GWN --tasks 7",
+        "metatrain gridworld-slope --seeds 7",
+    ],
+)
+def test_more_devices_than_there_are_are_refused(words: str, capsys) -> None:
+    assert main([*words.split(), "--devices", "7"]) == 2
+    assert re.search(r"devices: 7 was given; there (is|are) \d+\n", capsys.readouterr().err)
+
+
+def test_no_device_is_too_few() -> None:
+    with pytest.raises(InputError, match=r"^devices: 0 was given"):
+        check_devices(0, seeds=7)
+
+
+def test_devices_that_cannot_share_evenly_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jax.local_devices", lambda: list(range(4)))
+    check_devices(4, seeds=3, **{"mini-batches": 40})
+    with pytest.raises(InputError, match="devices: 4 was given; 3 seeds or 10 mini-batches cannot be shared evenly"):
+        check_devices(4, seeds=3, **{"mini-batches": 10})
