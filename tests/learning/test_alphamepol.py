@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 from scipy.special import digamma, gammaln
-from scipy.stats import norm
 
 from alphamepol import GaussianPolicy, nearest_neighbours
 from alphamepol.estimation.entropy import particle_entropy
@@ -59,17 +58,21 @@ def make_samples(seed: int = 0, ended: bool = False):
 def plain_entropies(policy, behaviour, trajectories, neighbourhood) -> np.ndarray:
     """(E4) and (E5) written as loops."""
     result = []
-    radii, indices, valid = (
-        np.asarray(part) for part in (neighbourhood.radii, neighbourhood.indices, neighbourhood.valid)
+    radii, indices, valid, lasting, perceived, actions = (
+        np.asarray(part)
+        for part in (
+            *(neighbourhood.radii, neighbourhood.indices, neighbourhood.valid),
+            *(trajectories.valid, trajectories.perceived, trajectories.actions),
+        )
     )
     for i in range(MINIBATCHES):
         weights = []
         for b in range(BATCH):
             product = 1.0
             for t in range(TIME):
-                o, a = trajectories.perceived[i, b, t], trajectories.actions[i, b, t]
+                o, a = perceived[i, b, t], actions[i, b, t]
                 product *= np.exp(plain_log_prob(policy, o, a) - plain_log_prob(behaviour, o, a))
-                weights.append(product * float(trajectories.valid[i, b, t]))
+                weights.append(product * float(lasting[i, b, t]))
         w = np.array(weights) / np.sum(weights)
         total = 0.0
         for t in np.flatnonzero(valid[i]):
@@ -85,7 +88,8 @@ def plain_log_prob(policy, observation, action) -> float:
     for layer in policy.layers[:-1]:
         hidden = np.maximum(np.asarray(layer.weight) @ hidden + np.asarray(layer.bias), 0)
     mean = np.asarray(policy.layers[-1].weight) @ hidden + np.asarray(policy.layers[-1].bias)
-    return norm.logpdf(np.asarray(action), mean, np.exp(np.asarray(policy.log_std))).sum()
+    std = np.exp(np.asarray(policy.log_std))
+    return np.sum(-0.5 * ((np.asarray(action) - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi))
 
 
 def changed(policy: GaussianPolicy, seed: int, scale: float) -> GaussianPolicy:

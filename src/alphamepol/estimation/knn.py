@@ -136,17 +136,8 @@ def _by_tree(
     return radii, indices
 
 
-def _by_top_k(
-    points: Float[Array | np.ndarray, "sets particles dimension"],
-    valid: Bool[Array | np.ndarray, "sets particles"],
-    *,
-    k: int,
-) -> tuple[Float[Array, "sets particles"], Int[Array, "sets particles k"]]:
-    return _top_k(jnp.asarray(points), jnp.asarray(valid), k)
-
-
-@partial(jax.jit, static_argnums=2)
-def _top_k(points, valid, k):
+@partial(jax.jit, static_argnames="k")
+def _by_top_k(points, valid, k):
     def search(points, valid):
         particles = valid.shape[-1]
         squares = _squared_distances_to_others(points, valid)
@@ -198,31 +189,13 @@ def _no_further(squares, kth, k):
     return among
 
 
-def _by_bisection(
-    points: Float[Array | np.ndarray, "sets particles dimension"],
-    valid: Bool[Array | np.ndarray, "sets particles"],
-    *,
-    k: int,
-) -> tuple[Float[Array, "sets particles"], Bool[Array, "sets particles particles"]]:
-    return _bisection(jnp.asarray(points), jnp.asarray(valid), k)
-
-
-@partial(jax.jit, static_argnums=2)
-def _bisection(points, valid, k):
+@partial(jax.jit, static_argnames="k")
+def _by_bisection(points, valid, k):
     return _some_sets_at_once(partial(_mark_nearest, k=k), points, valid)
 
 
-def _by_selection(
-    points: Float[Array | np.ndarray, "sets particles dimension"],
-    valid: Bool[Array | np.ndarray, "sets particles"],
-    *,
-    k: int,
-) -> tuple[Float[Array, "sets particles"], Int[Array, "sets particles k"]]:
-    return _selection(jnp.asarray(points), jnp.asarray(valid), k)
-
-
-@partial(jax.jit, static_argnums=2)
-def _selection(points, valid, k):
+@partial(jax.jit, static_argnames="k")
+def _by_selection(points, valid, k):
     def search(points, valid):
         radii, among = _mark_nearest(points, valid, k)
         return radii, _list_marked(among, k)
