@@ -112,8 +112,11 @@ def _table(name: str, group: dict[str, Any], before: dict[str, Any] | None) -> T
             old = earlier.get(one["name"])
             row.append(f"{old['seconds']['median'] / seconds['median']:.2f}" if old else "new")
         table.add_row(*row)
-    formulas = {one["floor"]: one["name"] for one in reversed(group["measurements"]) if "floor" in one}
-    notes = [f"floor of {name}: {formula}" for formula, name in reversed(formulas.items())]
+    formulas: dict[str, str] = {}
+    for one in group["measurements"]:
+        if "floor" in one:
+            formulas.setdefault(one["floor"], one["name"])
+    notes = [f"floor of {name}: {formula}" for formula, name in formulas.items()]
     notes += [f"{one['name']}: {one['note']}" for one in group["measurements"] if "note" in one]
     table.caption, table.caption_justify = "\n".join(notes), "left"
     return table

@@ -261,7 +261,7 @@ class Classes:
 
 @dataclass(frozen=True)
 class Demo:
-    """Show the point of α: MEPOL against αMEPOL on gridworld-slope with the quick preset, in two or three minutes."""
+    """Show the point of α: MEPOL against αMEPOL on gridworld-slope with the quick preset, in a minute or two."""
 
     folder: Path = Path("runs/demo")
     """Where everything goes. A demo that was interrupted goes on; one that is done is shown again."""
