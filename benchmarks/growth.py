@@ -144,7 +144,7 @@ def _draw(found: dict[str, list[dict[str, float]]], exponents: dict[str, dict[st
         sizes = [row["size"] for row in rows]
         for name, exponent in exponents[axis].items():
             style = {"linestyle": "--"} if name == "memory" else {}
-            label = f"{name} {'(GiB) ' if name == 'memory' else ''}{exponent:.2f}"
+            label = f"{name} {exponent:.2f}"
             panel.loglog(sizes, [row[name] for row in rows], "o", color=colours[name], label=label, **style)
             panel.loglog(sizes, [row[name] for row in rows], color=colours[name], **style)
         panel.set_xlabel(AXES[axis][0])
@@ -152,7 +152,7 @@ def _draw(found: dict[str, list[dict[str, float]]], exponents: dict[str, dict[st
         panel.minorticks_off()
         low, high = panel.get_ylim()
         panel.set_ylim(low, high * 6)  # room for the legend
-        panel.legend(frameon=False, fontsize=7, loc="upper left", ncols=2)
+        panel.legend(frameon=False, fontsize=7, loc="upper left", ncols=2, columnspacing=0.8, handletextpad=0.2)
         panel.spines[["top", "right"]].set_visible(False)
     for panel in axes[:, 0]:
         panel.set_ylabel("seconds, GiB")
