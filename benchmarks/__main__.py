@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from alphamepol import __version__
+from alphamepol.machine import cores
 from benchmarks.group import GROUPS
 
 console = Console()
@@ -40,10 +41,13 @@ def main(
         rounds: how often each is measured, after one round that compiles.
         seeds: of pre-training.
         out: the JSON file.
-        compare: an earlier JSON file; ratios to it are shown, and those of their shares of the floor.
+        compare: an earlier JSON file; how many times as long everything took then is shown, and its share then.
     """
     if unknown := [name for name in groups if name not in GROUPS]:
         console.print(f"benchmarks: there is no group {unknown[0]}; there are {', '.join(GROUPS)}")
+        return 2
+    if compare and not compare.is_file():
+        console.print(f"benchmarks: there is no file {compare} to compare with")
         return 2
     before = json.loads(compare.read_text()) if compare else None
     found: dict[str, Any] = {}
@@ -81,7 +85,7 @@ def _machine(found: dict[str, Any]) -> dict[str, Any]:
         "date": datetime.now(UTC).date().isoformat(),
         "commit": commit,
         "device": ", ".join(sorted(devices)),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cores(),
         "versions": versions | {name: version(name) for name in ("jax", "numpy", "scipy")},
     }
 
@@ -110,7 +114,8 @@ def _table(name: str, group: dict[str, Any], before: dict[str, Any] | None) -> T
         ]
         if before:
             old = earlier.get(one["name"])
-            row.append(f"{old['seconds']['median'] / seconds['median']:.2f}" if old else "new")
+            share_then = f", {100 * old['share_of_floor']:.0f} %" if old and "share_of_floor" in old else ""
+            row.append(f"{old['seconds']['median'] / seconds['median']:.2f}{share_then}" if old else "new")
         table.add_row(*row)
     formulas: dict[str, str] = {}
     for one in group["measurements"]:

@@ -31,7 +31,8 @@ def measure(name: str, rounds: int, seeds: int) -> dict[str, Any]:
     from alphamepol.runs.folder import device_name
     from benchmarks.measuring import bandwidth, matmul_rate
 
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    whose = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
+    peak = max(resource.getrusage(who).ru_maxrss for who in whose) / 2**20
     stats: dict[str, int] = jax.devices()[0].memory_stats() or {}
     return {
         "device": device_name(),

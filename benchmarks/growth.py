@@ -1,7 +1,7 @@
 """How time and memory grow with the size of a problem: `python -m benchmarks.growth OUT_FOLDER`.
 
-Each point is a process of its own, so that its peak memory is its own; exponents are fitted to the points, and drawn
-beside what the mathematics says.
+Each point is a process of its own, so that its peak memory is its own; exponents are fitted to the points, and written
+beside those that the mathematics allows.
 """
 
 import dataclasses

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -41,6 +42,13 @@ def test_what_the_user_set_stays(no_settings) -> None:
     assert os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] == "1000"
 
 
+def test_a_user_without_a_home_goes_without(no_settings) -> None:
+    no_settings.delenv("XDG_CACHE_HOME", raising=False)
+    no_settings.setattr(Path, "expanduser", mock.Mock(side_effect=RuntimeError("Could not determine home directory.")))
+    keep_compiled_programs()
+    assert "JAX_COMPILATION_CACHE_DIR" not in os.environ
+
+
 def test_other_processors_have_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     here = compiled_programs()
     monkeypatch.setattr("alphamepol.machine._processor", lambda: "flags : sse")
@@ -49,12 +57,13 @@ def test_other_processors_have_another_folder(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_second_start_compiles_nothing(tmp_path: Path) -> None:
     words = "evaluate gridworld-slope/alpha-0.2 --class gridworld-slope --batches 2 --folder".split()
-    # Programs that tests have compiled before do not count.
-    environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "programs")}
+    # Without the settings of the tests, which keep programs, too.
+    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    environment["XDG_CACHE_HOME"] = str(tmp_path / "programs")
     kept = []
     for run in ("first", "second"):
         command = [sys.executable, "-m", "alphamepol", *words, str(tmp_path / run)]
         subprocess.run(command, env=environment, check=True, capture_output=True)
-        kept.append(sorted(path.name for path in (tmp_path / "programs").glob("*-cache")))
+        kept.append(sorted(path.name for path in (tmp_path / "programs").rglob("*-cache")))
     assert len(kept[0]) > 20
     assert kept[0] == kept[1]

@@ -17,7 +17,7 @@ def cores() -> int:
 
 def compiled_programs() -> Path:
     """The folder of compiled programs: one per version of JAX and kind of processor, which may share a home."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     kind = hashlib.sha256(_processor().encode()).hexdigest()[:8]
     return home / "alphamepol" / f"jax-{version('jax')}-{platform.machine()}-{kind}"
 
@@ -27,8 +27,12 @@ def keep_compiled_programs() -> None:
 
     Whatever of JAX's own variables is set stays as it is: `JAX_ENABLE_COMPILATION_CACHE=false` turns this off.
     """
+    try:
+        folder = os.environ.get("JAX_COMPILATION_CACHE_DIR") or str(compiled_programs())
+    except RuntimeError:
+        return  # a user without a home
     ours = {
-        "JAX_COMPILATION_CACHE_DIR": str(compiled_programs()),
+        "JAX_COMPILATION_CACHE_DIR": folder,
         "JAX_COMPILATION_CACHE_MAX_SIZE": str(CACHE_BYTES),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }

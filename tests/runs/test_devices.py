@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from alphamepol import InputError
+from alphamepol import InputError, make
 from alphamepol.cli import main
 from alphamepol.devices import check_devices
+
+GRIDWORLDS = make("gridworld-slope")
 
 
 def test_results_are_those_of_one_device() -> None:
@@ -46,11 +48,18 @@ def test_more_devices_than_there_are_are_refused(words: str, capsys) -> None:
 
 def test_no_device_is_too_few() -> None:
     with pytest.raises(InputError, match=r"^devices: 0 was given"):
-        check_devices(0, seeds=7)
+        check_devices(0, GRIDWORLDS, {"seeds": 7})
+
+
+def test_what_runs_on_the_host_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jax.local_devices", lambda: list(range(4)))
+    with pytest.raises(InputError, match="devices: 2 was given; class ant-stairs runs on the host"):
+        check_devices(2, make("ant-stairs"), {"seeds": 2})
 
 
 def test_devices_that_cannot_share_evenly_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jax.local_devices", lambda: list(range(4)))
-    check_devices(4, seeds=3, **{"mini-batches": 40})
-    with pytest.raises(InputError, match="devices: 4 was given; 3 seeds or 10 mini-batches cannot be shared evenly"):
-        check_devices(4, seeds=3, **{"mini-batches": 10})
+    check_devices(4, GRIDWORLDS, {"seeds": 3, "mini-batches": 40})
+    sentence = "devices: 4 was given; 3 seeds or 10 mini-batches cannot be shared evenly by so many, only by 1, 2, 3"
+    with pytest.raises(InputError, match=sentence):
+        check_devices(4, GRIDWORLDS, {"seeds": 3, "mini-batches": 10})

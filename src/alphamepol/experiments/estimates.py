@@ -95,7 +95,9 @@ def _work(command: str, class_name: str, config: AnyConfig, batches: int) -> tup
     epochs = batches if command == "gradient-variance" else config.epochs
     steps = epochs * config.trajectories * config.horizon * config.seeds
     share = config.gradient_share if config.alpha == 1 else config.alpha
-    passes = 1 + config.max_off_policy_iterations * (1 + 3 * share) if config.update == "off-policy" else 6
+    iterations = config.max_off_policy_iterations
+    passes = 1 + iterations * (1 + 3 * share) if share < 1 else 3 * (1 + iterations)
+    passes = passes if config.update == "off-policy" else 6
     return passes * steps * row, 0.0, on_host * steps
 
 

@@ -84,7 +84,9 @@ def improve_off_policy(
     `subset_size` each gradient is of so many mini-batches of the tail, drawn anew with `key` (matched-sample MEPOL).
     """
     subset_size = tail_size if subset_size is None else min(subset_size, tail_size)
-    everything = subset_size == len(neighbourhood.valid) and _is_memoryless(learner.policy)
+    minibatches, particles = neighbourhood.valid.shape
+    fits = particles <= 4 * rows_per_product() and _is_memoryless(learner.policy)
+    everything = fits and subset_size == minibatches
     sampling_log_probs = log_probabilities(learner.policy, trajectories.perceived, trajectories.actions)
 
     def judge(policy: Policy) -> Judged:

@@ -131,7 +131,7 @@ def plan_finetuning(
     check_reward_lasts(where, name, config.horizon)
     tasks = _tasks_of(where, config) if tasks is None else tasks
     check_tasks(tasks, where)
-    check_devices(devices, **{"tasks and seeds": len(tasks) * config.seeds})
+    check_devices(devices, environment_class, {"tasks times seeds": len(tasks) * config.seeds})
     return Plan(environment_class, name, tasks, dataclasses.replace(config, tasks=len(tasks)), devices)
 
 

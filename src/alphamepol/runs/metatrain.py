@@ -93,8 +93,8 @@ def metatrain(
     Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
     """
     config.check()
-    check_devices(devices, seeds=config.seeds)
     environment_class = _compiled(resolve_class(environment_class, config.probabilities))
+    check_devices(devices, environment_class, {"seeds": config.seeds})
     _check_method(environment_class, config, diayn, draw_task)
     drawing = task_drawing(environment_class, config, draw_task) if config.method == "maml-r" else None
     given = None if diayn is None else load_discriminators(RunFolder(diayn), environment_class)

@@ -65,8 +65,8 @@ def pretrain(
     Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
     """
     config.check()
-    check_devices(devices, seeds=config.seeds, **{"mini-batches": config.minibatches})
     environment_class = resolve_class(environment_class, config.probabilities)
+    check_devices(devices, environment_class, {"seeds": config.seeds, "mini-batches": config.minibatches})
     check_start(environment_class, config)
     encoder = find_encoder(environment_class, config)
     run_folder = RunFolder(folder or default_folder(environment_class.name, config))
