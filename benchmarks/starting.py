@@ -45,7 +45,7 @@ def _seconds(cache: Path, *arguments: str) -> float:
     start = time.perf_counter()
     subprocess.run(
         [sys.executable, "-m", "alphamepol", *arguments],
-        env=os.environ | {"JAX_COMPILATION_CACHE_DIR": str(cache)},
+        env=os.environ | {"XDG_CACHE_HOME": str(cache)},
         check=True,
         capture_output=True,
     )

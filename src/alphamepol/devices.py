@@ -12,9 +12,6 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from alphamepol.environments.host import HostClass
-from alphamepol.errors import InputError
-
 _AXIS = "devices"
 
 
@@ -51,23 +48,3 @@ def lay(tree: Any, axes: int = 1) -> Any:
 def on_one_device(tree: Any) -> Any:
     """Arrays that were laid over several devices, on the first of them."""
     return jax.device_put(tree, jax.local_devices()[0])
-
-
-def check_devices(devices: int, environment_class: Any, counts: dict[str, int]) -> None:
-    """Refuse more devices than there are, and a number of them that none of what is counted can be shared by."""
-    if devices == 1:
-        return
-    there = len(jax.local_devices())
-    if not 1 <= devices <= there:
-        raise InputError(f"devices: {devices} was given; there {'is 1' if there == 1 else f'are {there}'}")
-    if isinstance(environment_class, HostClass):
-        raise InputError(
-            f"devices: {devices} was given; class {environment_class.name} runs on the host, for which one is enough"
-        )
-    if all(count % devices for count in counts.values()):
-        listed = " or ".join(f"{count} {name}" for name, count in counts.items())
-        possible = [n for n in range(1, there + 1) if any(count % n == 0 for count in counts.values())]
-        raise InputError(
-            f"devices: {devices} was given; {listed} cannot be shared evenly by so many, only by "
-            f"{', '.join(map(str, possible))}"
-        )

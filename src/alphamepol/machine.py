@@ -25,19 +25,17 @@ def compiled_programs() -> Path:
 def keep_compiled_programs() -> None:
     """Let JAX, not yet imported, keep what it compiles, so that the same command compiles nothing the next time.
 
-    Whatever of JAX's own variables is set stays as it is: `JAX_ENABLE_COMPILATION_CACHE=false` turns this off.
+    A user who has such a folder already (`JAX_COMPILATION_CACHE_DIR`), whatever its size, keeps it as it is;
+    `JAX_ENABLE_COMPILATION_CACHE=false` turns this off.
     """
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
     try:
-        folder = os.environ.get("JAX_COMPILATION_CACHE_DIR") or str(compiled_programs())
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(compiled_programs())
     except RuntimeError:
         return  # a user without a home
-    ours = {
-        "JAX_COMPILATION_CACHE_DIR": folder,
-        "JAX_COMPILATION_CACHE_MAX_SIZE": str(CACHE_BYTES),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    }
-    for name, value in ours.items():
-        os.environ.setdefault(name, value)
+    os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(CACHE_BYTES))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 
 def _processor() -> str:

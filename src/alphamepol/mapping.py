@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, Shaped
 
 from alphamepol.devices import several
 
@@ -49,20 +49,22 @@ def largest_divisor(number: int, most: int) -> int:
 
 
 def map_rows(function: Callable[..., Any], rows: Any, most: int) -> Any:
-    """A function of many rows applied to pieces of at most so many: equally large ones, the last filled with zeros.
+    """A function of many rows applied to the pieces of `cut_rows`.
 
     With `jax.checkpoint` of the function, a gradient needs the memory of one piece.
     """
     count = len(jax.tree.leaves(rows)[0])
-    pieces = -(-count // most)
-    size = -(-count // pieces)
-
-    def cut(leaf: Array) -> Array:
-        padded = jnp.pad(leaf, [(0, pieces * size - count)] + [(0, 0)] * (leaf.ndim - 1))
-        return padded.reshape(pieces, size, *leaf.shape[1:])
-
-    results = jax.lax.map(lambda piece: function(*piece), jax.tree.map(cut, rows))
+    pieces = jax.tree.map(lambda leaf: cut_rows(leaf, most), rows)
+    results = jax.lax.map(lambda piece: function(*piece), pieces)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:count], results)
+
+
+def cut_rows(rows: Shaped[Array, "rows ..."], most: int) -> Shaped[Array, "pieces size ..."]:
+    """Equally large pieces of at most so many rows, the last filled with zeros."""
+    pieces = -(-len(rows) // most)
+    size = -(-len(rows) // pieces)
+    padded = jnp.pad(rows, [(0, pieces * size - len(rows))] + [(0, 0)] * (rows.ndim - 1))
+    return padded.reshape(pieces, size, *rows.shape[1:])
 
 
 @jax.jit

@@ -11,7 +11,7 @@ import pytest
 
 from alphamepol import InputError, make
 from alphamepol.cli import main
-from alphamepol.devices import check_devices
+from alphamepol.runs.checks import check_devices
 
 GRIDWORLDS = make("gridworld-slope")
 

@@ -96,8 +96,10 @@ def _work(command: str, class_name: str, config: AnyConfig, batches: int) -> tup
     steps = epochs * config.trajectories * config.horizon * config.seeds
     share = config.gradient_share if config.alpha == 1 else config.alpha
     iterations = config.max_off_policy_iterations
-    passes = 1 + iterations * (1 + 3 * share) if share < 1 else 3 * (1 + iterations)
-    passes = passes if config.update == "off-policy" else 6
+    if config.update == "on-policy":
+        passes = 6
+    else:
+        passes = 1 + iterations * (1 + 3 * share) if share < 1 else 3 * (1 + iterations)
     return passes * steps * row, 0.0, on_host * steps
 
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from alphamepol.mapping import rows_per_product
+from alphamepol.mapping import cut_rows, rows_per_product
 from alphamepol.networks import times
 
 Layers = tuple[eqx.nn.Linear, ...]
@@ -45,13 +45,13 @@ class Linearised(eqx.Module):
         def add(total: Layers, part: tuple[Piece, Float[Array, "outputs rows"]]) -> tuple[Layers, None]:
             return jax.tree.map(jnp.add, total, _pull(self.layers, *part)), None
 
-        cotangents = _to_columns(cotangent, _columns(self.pieces))
+        cotangents = _to_columns(cotangent)
         return jax.lax.scan(add, jax.tree.map(jnp.zeros_like, self.layers), (self.pieces, cotangents))[0]
 
 
 def linearise(layers: Layers, inputs: Float[Array, "rows inputs"]) -> Linearised:
     """Linearise a network at `layers` on all inputs."""
-    outputs, pieces = jax.lax.map(lambda columns: _prepare(layers, columns), _to_columns(inputs, _piece(len(inputs))))
+    outputs, pieces = jax.lax.map(lambda columns: _prepare(layers, columns), _to_columns(inputs))
     return Linearised(layers, _to_rows(outputs)[: len(inputs)], pieces)
 
 
@@ -96,20 +96,8 @@ def _pull(layers: Layers, piece: Piece, cotangent: Float[Array, "outputs rows"])
     )
 
 
-def _piece(rows: int) -> int:
-    """Inputs per piece: pieces are equally large, the last filled up."""
-    pieces = -(-rows // rows_per_product())
-    return -(-rows // pieces)
-
-
-def _columns(piece: Piece) -> int:
-    return piece.values[0].shape[-1]
-
-
-def _to_columns(rows: Float[Array, "rows width"], piece: int) -> Float[Array, "pieces width columns"]:
-    """Pieces of equally many columns, the last filled up with zeros."""
-    padded = jnp.pad(rows, ((0, -len(rows) % piece), (0, 0)))
-    return jnp.moveaxis(padded.reshape(-1, piece, rows.shape[1]), 1, 2)
+def _to_columns(rows: Float[Array, "rows width"]) -> Float[Array, "pieces width columns"]:
+    return jnp.moveaxis(cut_rows(rows, rows_per_product()), 1, 2)
 
 
 def _to_rows(columns: Float[Array, "pieces width columns"]) -> Float[Array, "rows width"]:

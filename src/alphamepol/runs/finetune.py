@@ -11,7 +11,6 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from alphamepol.devices import check_devices
 from alphamepol.environments.cmp import Member
 from alphamepol.environments.host import AnyClass, HostMember
 from alphamepol.environments.registry import resolve_class
@@ -22,7 +21,7 @@ from alphamepol.mapping import take
 from alphamepol.policies import Policy
 from alphamepol.policy_files import load_policy, save_policy
 from alphamepol.runs import figures
-from alphamepol.runs.checks import check_horizon, check_policy_fits, check_reward_lasts
+from alphamepol.runs.checks import check_devices, check_horizon, check_policy_fits, check_reward_lasts
 from alphamepol.runs.config import FinetuneConfig, config_to_dict
 from alphamepol.runs.folder import RunFolder, describe, device_name
 from alphamepol.runs.interrupts import Interrupts

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from alphamepol.devices import check_devices
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.host import AnyClass
@@ -25,7 +24,7 @@ from alphamepol.mapping import stack, take
 from alphamepol.policies import Policy
 from alphamepol.policy_files import save_policy
 from alphamepol.runs import meta_figures
-from alphamepol.runs.checks import check_meta_learned, check_reward_lasts, policy_shape
+from alphamepol.runs.checks import check_devices, check_meta_learned, check_reward_lasts, policy_shape
 from alphamepol.runs.config import MetatrainConfig, config_to_dict
 from alphamepol.runs.diayn_epoch import run_diayn_epoch, sac_settings, start_diayn, world_of
 from alphamepol.runs.discriminators import Discriminators, load_discriminators, save_discriminator

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from alphamepol.devices import check_devices
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.registry import resolve_class
 from alphamepol.files import to_json, write_atomically
@@ -16,7 +15,7 @@ from alphamepol.mapping import take
 from alphamepol.policies import Policy
 from alphamepol.policy_files import save_policy
 from alphamepol.runs import figures
-from alphamepol.runs.checks import check_start
+from alphamepol.runs.checks import check_devices, check_start
 from alphamepol.runs.config import PretrainConfig, config_to_dict
 from alphamepol.runs.epoch import run_epoch, start_state
 from alphamepol.runs.evaluate import evaluate
