@@ -39,7 +39,7 @@ def main(
         groups: which; all if none is given. pretraining, memories, off-policy-loop, neighbours, finetuning,
             metatraining, minigrid, hosts, starting, demo.
         rounds: how often each is measured, after one round that compiles.
-        seeds: of pre-training.
+        seeds: of pre-training, and of its search for neighbours.
         out: the JSON file.
         compare: an earlier JSON file; how many times as long everything took then is shown, and its share then.
     """

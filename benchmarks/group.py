@@ -23,7 +23,7 @@ GROUPS = {
 
 def measure(name: str, rounds: int, seeds: int) -> dict[str, Any]:
     module, _, function = GROUPS[name].partition(":")
-    more = {"seeds": seeds} if module == "benchmarks.pretraining" else {}
+    more = {"seeds": seeds} if module in ("benchmarks.pretraining", "benchmarks.neighbours") else {}
     measured = getattr(importlib.import_module(module), function)(rounds, **more)
     # Not before: a group that only starts other processes should not hold a device meanwhile.
     import jax

@@ -9,15 +9,16 @@ from alphamepol.machine import cores
 from benchmarks.measuring import Measurement, bandwidth, turn_by_turn
 
 CASES = ((40, 2000, 2, 30), (30, 2000, 2, 500), (20, 750, 64, 50))
-"""Sets, particles, dimension, k: an epoch of a gridworld, of the Ant, of MiniGrid."""
+"""Sets a seed, particles, dimension, k: an epoch of a gridworld, of the Ant, of MiniGrid."""
 
 
-def measure(rounds: int) -> list[Measurement]:
-    return [measure_case(*case, rounds) for case in CASES]
+def measure(rounds: int, seeds: int = 1) -> list[Measurement]:
+    return [measure_case(seeds * sets, n, dimension, k, rounds) for sets, n, dimension, k in CASES]
 
 
 def measure_case(sets: int, particles: int, dimension: int, k: int, rounds: int) -> Measurement:
-    """All on all cores. A brute search writes and reads every distance; a tree does not, and has no floor here."""
+    """All on all cores, the others on a CPU only. A brute search writes and reads every distance; a tree does not, and
+    has no floor here."""
     from scipy.spatial import KDTree
     from sklearn.neighbors import NearestNeighbors
 
@@ -36,9 +37,9 @@ def measure_case(sets: int, particles: int, dimension: int, k: int, rounds: int)
         found = nearest_neighbours(on_device, k)
         return found.radii, found.indices, found.among
 
-    contestants = {"ours": ours, "scikit-learn": scikit_learn}
-    if dimension < 8:
-        contestants["SciPy"] = scipy
+    contestants = {"ours": ours}
+    if jax.default_backend() == "cpu":
+        contestants |= {"scikit-learn": scikit_learn} | ({"SciPy": scipy} if dimension < 8 else {})
     seconds = turn_by_turn(rounds, **contestants)
     name = f"neighbours, {sets} × {particles} in {dimension}-D, k = {k}"
     tree = best_method(dimension, k, particles) == "tree"
