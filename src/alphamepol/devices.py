@@ -1,10 +1,10 @@
 """Several devices: seeds, mini-batches or tasks that run side by side are laid over them.
 
-Within `laid_over`, `lay` spreads arrays over the devices along one of their leading axes, and XLA has every compiled
-program work where its data is.
+Within `laid_over`, `lay` spreads arrays over the devices along one of their leading axes, and `share` has each device
+work on its part of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,8 +26,23 @@ def laid_over(devices: int) -> Iterator[None]:
 
 
 def several() -> bool:
-    """Whether work is laid over several devices."""
-    return _AXIS in jax.sharding.get_abstract_mesh().axis_names
+    """Whether there are several devices to share work; inside of `share` each works by itself."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return _AXIS in mesh.axis_names and _AXIS not in mesh.manual_axes
+
+
+def share(function: Callable[..., Any], common: Any, *stacked: Any) -> Any:
+    """A function of something common and of arrays that are stacked along a leading axis: each device applies it to
+    its part of these, if parts can be equal.
+
+    What it gives must be stacked the same way. Derivatives are to be taken inside.
+    """
+    leaves = jax.tree.leaves(stacked)
+    if not several() or any(len(leaf) % jax.sharding.get_abstract_mesh().size for leaf in leaves):
+        return function(common, *stacked)
+    parts = PartitionSpec(_AXIS)
+    specs = PartitionSpec(), *(parts for _ in stacked)
+    return jax.shard_map(function, in_specs=specs, out_specs=parts, check_vma=False)(common, *stacked)
 
 
 def lay(tree: Any, axes: int = 1) -> Any:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Shaped
 
-from alphamepol.devices import several
+from alphamepol.devices import several, share
 
 
 def rows_per_product(pixels: int = 0) -> int:
@@ -32,15 +32,20 @@ def device_for_little() -> Any:
         return jax.local_devices()[0]
 
 
-def map_leading_axis(function: Callable[..., Any]) -> Callable[..., Any]:
+def map_leading_axis(function: Callable[..., Any], **common: Any) -> Callable[..., Any]:
     """Map over the leading axis of all arguments: at once on accelerators, one after the other on a CPU.
 
     A CPU is full with one seed, or one mini-batch, whose work then stays in its cache; and in a loop no seed waits
-    for another.
+    for another. Several devices share what is mapped over; if they cannot do so equally, they share every one of it.
+    Arrays that are the same for all are to be `common`, keyword arguments of the function, and not closed over.
     """
-    if jax.default_backend() == "cpu" and not several():
-        return lambda *arguments: jax.lax.map(lambda one: function(*one), arguments)
-    return jax.vmap(function)
+
+    def mapped(common: dict[str, Any], *arguments: Any) -> Any:
+        if jax.default_backend() == "cpu" or several():
+            return jax.lax.map(lambda one: function(*one, **common), arguments)
+        return jax.vmap(lambda *one: function(*one, **common))(*arguments)
+
+    return lambda *arguments: share(mapped, common, *arguments)
 
 
 def largest_divisor(number: int, most: int) -> int:

@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import tempfile
 from functools import partial
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -18,7 +20,10 @@ from alphamepol.tasks import stack_tasks
 
 tiny = {"trajectories": 40, "horizon": 20, "neighbours": 4, "hidden": (16, 16), "feature_noise": 0.01}
 small = dataclasses.replace(am.preset("quick"), epochs=1, evaluation_batches=1, **tiny)
-finetuning = am.FinetuneConfig(iterations=1, tasks=4, steps=800, horizon=40, hidden=(16, 16), critic_hidden=(8,))
+metatraining = {"horizon": 20, "hidden": (16, 16), "seeds": 2}
+# Ten iterations of conjugate gradient would make a hundred thousand times as much of a rounding error.
+few = {"tasks": 4, "steps": 800, "horizon": 40, "conjugate_gradient_iterations": 3}
+finetuning = am.FinetuneConfig(iterations=1, hidden=(16, 16), critic_hidden=(8,), **few)
 gridworlds = am.make("gridworld-slope")
 
 
@@ -57,14 +62,43 @@ def iterations(devices: int):
     return start, policies, {"log_std": list(policies.log_std.addressable_shards[0].data.shape)}
 
 
+def pretrained(folder: Path, devices: int) -> list[bytes]:
+    """What a run leaves that is begun on these devices, and finished on them."""
+    config = dataclasses.replace(small, seeds=4, epochs=2, checkpoint_every=1)
+    am.pretrain(gridworlds, config, folder=folder, devices=devices, quiet=True)
+    for file in [folder / "summary.json", *(folder / "checkpoints").glob("epoch-000002.*")]:
+        file.unlink()
+    am.pretrain(gridworlds, config, folder=folder, devices=devices, resume=True, quiet=True)
+    return files(folder)
+
+
+def metatrained(folder: Path, devices: int, config: am.MetatrainConfig) -> list[bytes]:
+    am.metatrain(gridworlds, config, folder=folder, devices=devices, quiet=True)
+    return files(folder)
+
+
+def files(folder: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(folder.glob("policy/*")) + sorted(folder.glob("checkpoints/*.saf*"))]
+
+
 cases = {
     "seeds": partial(epochs, seeds=4),
     "mini-batches": partial(epochs, seeds=1),
     "mini-batches of MEPOL": partial(epochs, seeds=1, alpha=1.0),
     "tasks": iterations,
 }
+maml = am.MetatrainConfig(method="maml-r", iterations=2, tasks=2, trajectories=2, **metatraining)
+diayn = am.MetatrainConfig(method="diayn", epochs=2, steps=10, skills=2, warm_up=20, replay=1000, **metatraining)
+runs = {
+    "pretrain": partial(pretrained, devices=4),
+    "MAML": partial(metatrained, devices=2, config=maml),
+    "DIAYN": partial(metatrained, devices=2, config=diayn),
+}
 report = {}
 for name, case in cases.items():
     (_, laid, shares), (start, alone, _) = case(4), case(1)
     report[name] = {"difference": difference(laid, alone, start), **shares}
+for name, run in runs.items():
+    with tempfile.TemporaryDirectory() as folder:
+        report[name] = {"same files": run(Path(folder) / "several") == run(Path(folder) / "one", devices=1)}
 print(json.dumps(report))

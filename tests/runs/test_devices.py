@@ -19,13 +19,16 @@ GRIDWORLDS = make("gridworld-slope")
 def test_results_are_those_of_one_device() -> None:
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
     script = Path(__file__).with_name("several_devices.py")
-    output = subprocess.run(
-        [sys.executable, script], env=os.environ | {"XLA_FLAGS": flags}, capture_output=True, text=True
-    )
+    # Devices that are threads wait for each other, each in a thread of a pool that must not run out of them.
+    several = os.environ | {"XLA_FLAGS": flags, "NPROC": "64"}
+    output = subprocess.run([sys.executable, script], env=several, capture_output=True, text=True)
     assert output.returncode == 0, output.stderr
     report = json.loads(output.stdout.splitlines()[-1])
-    for part, found in report.items():
-        assert found["difference"] < 0.02, part
+    assert report["seeds"]["difference"] == 0
+    for part in ("mini-batches", "mini-batches of MEPOL", "tasks"):
+        assert report[part]["difference"] < 0.005, part
+    for part in ("pretrain", "MAML", "DIAYN"):
+        assert report[part]["same files"], part
     # One of four seeds on each of four devices; two of eight mini-batches of the only seed.
     assert report["seeds"]["actions"] == [1, 8, 5, 20, 2]
     assert report["seeds"]["log_std"] == [1, 2]

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 from scipy.spatial import KDTree
 
+from alphamepol.devices import share
 from alphamepol.errors import InputError
 from alphamepol.machine import cores
 from alphamepol.mapping import largest_divisor
@@ -262,11 +263,15 @@ def _count_bits(words):
 
 def _some_sets_at_once(search, points, valid):
     """One set after the other on a CPU, some together on an accelerator; either way memory stays bounded."""
-    sets, particles, _ = points.shape
-    together = largest_divisor(sets, 1 if jax.default_backend() == "cpu" else 2**27 // particles**2)
-    split = jax.tree.map(lambda leaf: leaf.reshape(-1, together, *leaf.shape[1:]), (points, valid))
-    found = jax.lax.map(lambda some: search(*some), split)
-    return jax.tree.map(lambda leaf: leaf.reshape(sets, *leaf.shape[2:]), found)
+
+    def searched(_, points, valid):
+        sets, particles, _ = points.shape
+        together = largest_divisor(sets, 1 if jax.default_backend() == "cpu" else 2**27 // particles**2)
+        split = jax.tree.map(lambda leaf: leaf.reshape(-1, together, *leaf.shape[1:]), (points, valid))
+        found = jax.lax.map(lambda some: search(*some), split)
+        return jax.tree.map(lambda leaf: leaf.reshape(sets, *leaf.shape[2:]), found)
+
+    return share(searched, None, points, valid)
 
 
 def _squared_distances_to_others(points, valid):

@@ -4,12 +4,15 @@ MEPOL is the same with α = 1: every mini-batch is in the tail, or, to learn fro
 random part of them.
 """
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from alphamepol.devices import share
 from alphamepol.estimation.entropy import entropy_of_masses, kl_of_masses, neighbour_masses, particle_entropy
 from alphamepol.estimation.knn import Neighbourhood
 from alphamepol.learning.log_probabilities import log_probabilities, log_probabilities_of_rows, score_sum
@@ -169,7 +172,11 @@ def tail_gradient(
     samples, neighbours, log_ratios = jax.tree.map(
         lambda leaf: leaf[tail], (trajectories, neighbourhood, iterate.judged.log_ratios)
     )
-    coefficients = jax.grad(lambda ratios: jnp.mean(estimate(ratios, samples, neighbours)[0]))(log_ratios)
+
+    def of_some(_, log_ratios, samples, neighbours):
+        return jax.grad(lambda ratios: jnp.sum(estimate(ratios, samples, neighbours)[0]) / len(tail))(log_ratios)
+
+    coefficients = share(of_some, None, log_ratios, samples, neighbours)
     return score_sum(iterate.learner.policy, samples.perceived, samples.actions, coefficients)
 
 
@@ -186,8 +193,17 @@ def judge_and_differentiate(
     """
     minibatches = len(neighbourhood.valid)
 
-    def one(total: Policy, some) -> tuple[Policy, tuple[Array, ...]]:
-        samples, neighbours, before = some
+    def of_some(policy: Policy, *some) -> tuple[Policy, tuple[Array, ...]]:
+        """The gradient of some mini-batches, stacked with those of other devices, and more of each of them."""
+        count = len(some[-1])
+        together = largest_divisor(count, rows_per_product() // neighbourhood.valid[0].size)
+        groups = jax.tree.map(lambda leaf: leaf.reshape(-1, together, *leaf.shape[1:]), some)
+        gradient, parts = jax.lax.scan(partial(one, policy), jax.tree.map(jnp.zeros_like, policy), groups)
+        parts = jax.tree.map(lambda part: part.reshape(count, *part.shape[2:]), parts)
+        return jax.tree.map(lambda leaf: leaf[None], gradient), parts
+
+    def one(policy: Policy, total: Policy, group) -> tuple[Policy, tuple[Array, ...]]:
+        samples, neighbours, before = group
         rows = tuple(leaf.reshape(-1, *leaf.shape[3:]) for leaf in (samples.perceived, samples.actions))
         log_probs, pull = jax.vjp(lambda policy: log_probabilities_of_rows(policy, *rows), policy)
         log_ratios = log_probs.reshape(before.shape) - before
@@ -200,12 +216,9 @@ def judge_and_differentiate(
         entropies = jax.vmap(entropy_of_masses)(neighbours, masses)
         return jnp.sum(entropies), (log_weights, masses, entropies)
 
-    together = largest_divisor(minibatches, rows_per_product() // neighbourhood.valid[0].size)
-    everything = jax.tree.map(
-        lambda leaf: leaf.reshape(-1, together, *leaf.shape[1:]), (trajectories, neighbourhood, sampling_log_probs)
-    )
-    gradient, parts = jax.lax.scan(one, jax.tree.map(jnp.zeros_like, policy), everything)
-    log_ratios, log_weights, masses, entropies = (part.reshape(minibatches, *part.shape[2:]) for part in parts)
+    gradients, parts = share(of_some, policy, trajectories, neighbourhood, sampling_log_probs)
+    log_ratios, log_weights, masses, entropies = parts
+    gradient = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), gradients)
     return Judged(log_ratios, entropies, kl_of_masses(neighbourhood, log_weights, masses), gradient)
 
 

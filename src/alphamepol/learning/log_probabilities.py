@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
+from alphamepol.devices import share
 from alphamepol.mapping import map_rows, rows_per_product
 from alphamepol.policies import Policy
 
@@ -15,13 +16,19 @@ def log_probabilities(
 ) -> Float[Array, "*batch time"]:
     """ln π of every action."""
     *batch, time, _ = perceived.shape
+    trajectories = _flat(perceived, len(batch)), _flat(actions, len(batch))
+    return share(_of_trajectories, policy, *trajectories).reshape(*batch, time)
+
+
+def _of_trajectories(
+    policy: Policy, perceived: Shaped[Array, "batch time inputs"], actions: Shaped[Array, "batch time ..."]
+) -> Float[Array, "batch time"]:
     # A recurrent memory goes through all trajectories side by side, step by step; the rest goes piece by piece.
-    inputs = jax.vmap(policy.network_inputs)(perceived.reshape(-1, time, perceived.shape[-1]))
-    rows = inputs.reshape(-1, inputs.shape[-1]), actions.reshape(-1, *actions.shape[len(batch) + 1 :])
+    inputs = jax.vmap(policy.network_inputs)(perceived)
     # What happens inside a piece is computed again for the gradient, so that memory stays that of one piece.
     of_rows = jax.checkpoint(lambda *rows: log_probabilities_of_rows(policy, *rows), prevent_cse=False)
     most = rows_per_product(policy.trunk.pixels if policy.trunk else 0)
-    return map_rows(of_rows, rows, most).reshape(*batch, time)
+    return map_rows(of_rows, (_flat(inputs, 2), _flat(actions, 2)), most).reshape(perceived.shape[:2])
 
 
 def log_probabilities_of_rows(
@@ -39,4 +46,17 @@ def score_sum(
     coefficients: Float[Array, "*batch time"],
 ) -> Policy:
     """Σ c_t ∇ ln π(a_t|s_t) over all steps."""
-    return jax.grad(lambda policy: jnp.sum(coefficients * log_probabilities(policy, perceived, actions)))(policy)
+
+    def of_some(policy, perceived, actions, coefficients) -> Policy:
+        """Stacked with those of other devices."""
+        summed = jax.grad(lambda policy: jnp.sum(coefficients * _of_trajectories(policy, perceived, actions)))(policy)
+        return jax.tree.map(lambda leaf: leaf[None], summed)
+
+    axes = coefficients.ndim - 1
+    summed = share(of_some, policy, _flat(perceived, axes), _flat(actions, axes), _flat(coefficients, axes))
+    return jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), summed)
+
+
+def _flat(leaf: Shaped[Array, "..."], axes: int) -> Shaped[Array, "rows ..."]:
+    """The first axes as one."""
+    return leaf.reshape(-1, *leaf.shape[axes:])

@@ -84,8 +84,8 @@ def _train(
     steps: int,
     keys: Key[Array, " seeds"],
 ) -> tuple[SacLearner, DiaynReport]:
-    def one_seed(learner: SacLearner, key: PRNGKeyArray) -> tuple[SacLearner, DiaynReport]:
+    def one_seed(learner: SacLearner, key: PRNGKeyArray, world: World, settings: SacSettings, done: Int[Array, ""]):
         # The steps before tell the epochs apart.
         return train_epoch(learner, world, settings, done, steps=steps, key=jax.random.fold_in(key, done))
 
-    return map_leading_axis(one_seed)(learners, keys)
+    return map_leading_axis(one_seed, world=world, settings=settings, done=done)(learners, keys)

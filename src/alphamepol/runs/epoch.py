@@ -123,19 +123,20 @@ def improve(
 
 @partial(jax.jit, static_argnames=("tail_size", "subset_size", "max_iterations"))
 def _improve_off_policy(learners, trajectories, neighbourhood, rate, trust_region, keys, **sizes):
-    def one_seed(learner, trajectories, neighbourhood, key):
+    def one_seed(learner, trajectories, neighbourhood, key, rate, trust_region):
         subsets_key = jax.random.fold_in(key, SUBSETS)
         return improve_off_policy(learner, trajectories, neighbourhood, rate, trust_region, **sizes, key=subsets_key)
 
-    return map_leading_axis(one_seed)(learners, trajectories, neighbourhood, keys)
+    bounds = {"rate": rate, "trust_region": trust_region}
+    return map_leading_axis(one_seed, **bounds)(learners, trajectories, neighbourhood, keys)
 
 
 @partial(jax.jit, static_argnums=(4, 5))
 def _improve_on_policy(learners, trajectories, neighbourhood, rate, tail_size, baseline):
-    def one_seed(learner, trajectories, neighbourhood):
+    def one_seed(learner, trajectories, neighbourhood, rate):
         return improve_on_policy(learner, trajectories, neighbourhood, rate, tail_size=tail_size, baseline=baseline)
 
-    return map_leading_axis(one_seed)(learners, trajectories, neighbourhood)
+    return map_leading_axis(one_seed, rate=rate)(learners, trajectories, neighbourhood)
 
 
 @partial(jax.jit, static_argnums=(2, 3))

@@ -108,7 +108,7 @@ def traced(number: float) -> Float[Array, ""]:
 
 @eqx.filter_jit
 def _improve(learners: TrpoState, episodes: Episodes, settings: TrpoSettings, keys: Key[Array, " rows"]):
-    def one(learner: TrpoState, episodes: Episodes, key: PRNGKeyArray):
+    def one(learner: TrpoState, episodes: Episodes, key: PRNGKeyArray, settings: TrpoSettings):
         improved, report = improve(learner, episodes, settings, key=key)
         judged = jax.tree.leaves(
             (improved.policy, improved.critic.trunk, improved.critic.layers, report, episodes.perceived)
@@ -116,7 +116,7 @@ def _improve(learners: TrpoState, episodes: Episodes, settings: TrpoSettings, ke
         finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in judged]))
         return improved, report, finite
 
-    return map_leading_axis(one)(learners, episodes, keys)
+    return map_leading_axis(one, settings=settings)(learners, episodes, keys)
 
 
 @jax.jit

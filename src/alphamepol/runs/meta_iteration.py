@@ -107,7 +107,14 @@ def _try_tasks(
     """Experience of every task, with the seed's policy or, if policies are adapted, the task's."""
     trajectories, horizon = size
 
-    def one_seed(policy: Policy, drawing: Any, drawn: Drawn, key: PRNGKeyArray) -> Experience:
+    def one_seed(
+        policy: Policy,
+        drawing: Any,
+        drawn: Drawn,
+        key: PRNGKeyArray,
+        environment_class: EnvironmentClass,
+        settings: MamlSettings,
+    ) -> Experience:
         def one_task(policy: Policy, number: Int[Array, ""], task_key: PRNGKeyArray, key: PRNGKeyArray) -> Experience:
             member = environment_class[number]
             task = drawing(member, key=task_key)
@@ -117,29 +124,30 @@ def _try_tasks(
         keys = jax.random.split(key, len(drawn.members))
         return jax.vmap(one_task, in_axes=(0 if adapted else None, 0, 0, 0))(policy, drawn.members, drawn.keys, keys)
 
-    return map_leading_axis(one_seed)(policies, drawing, drawn, keys)
+    common = {"environment_class": environment_class, "settings": settings}
+    return map_leading_axis(one_seed, **common)(policies, drawing, drawn, keys)
 
 
 @eqx.filter_jit
 def _adapt(policies: Policy, before: Experience, settings: MamlSettings) -> Policy:
-    def one_seed(policy: Policy, before: Experience) -> Policy:
+    def one_seed(policy: Policy, before: Experience, settings: MamlSettings) -> Policy:
         return map_leading_axis(lambda samples: maml.adapt(policy, samples, settings))(before)
 
-    return map_leading_axis(one_seed)(policies, before)
+    return map_leading_axis(one_seed, settings=settings)(policies, before)
 
 
 @eqx.filter_jit
 def _improve(
     policies: Policy, before: Experience, after: Experience, settings: MamlSettings
 ) -> tuple[Policy, MetaReport]:
-    def one_seed(policy: Policy, before: Experience, after: Experience):
+    def one_seed(policy: Policy, before: Experience, after: Experience, settings: MamlSettings):
         improved, stepped = maml.meta_step(policy, before, after, settings)
         judged = jax.tree.leaves((improved, before, after))
         finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in judged]))
         returns = jnp.mean(before.mean_return), jnp.mean(after.mean_return)
         return improved, MetaReport(*returns, stepped, finite)
 
-    return map_leading_axis(one_seed)(policies, before, after)
+    return map_leading_axis(one_seed, settings=settings)(policies, before, after)
 
 
 @jax.jit

@@ -81,7 +81,9 @@ def encode(
 ) -> Float[Array, "seeds *sets 64"]:
     """What the random encoder makes of images, with its noise unless that is not wanted."""
 
-    def one_seed(particles: Float[Array, "*sets pixels"], key: PRNGKeyArray) -> Float[Array, "*sets features"]:
+    def one_seed(
+        particles: Float[Array, "*sets pixels"], key: PRNGKeyArray, encoder: RandomEncoder
+    ) -> Float[Array, "*sets features"]:
         *sets, pixels = particles.shape
         encoded = jax.lax.map(encoder, particles.reshape(-1, pixels), batch_size=rows_per_product(pixels))
         if noisy:
@@ -90,4 +92,4 @@ def encode(
 
     # Entropies must not depend on how a device rounds products.
     with jax.default_matmul_precision("highest"):
-        return map_leading_axis(one_seed)(particles, keys)
+        return map_leading_axis(one_seed, encoder=encoder)(particles, keys)

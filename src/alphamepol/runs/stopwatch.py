@@ -25,12 +25,13 @@ monitoring.register_event_duration_secs_listener(_add_compilation)
 
 
 class Stopwatch:
-    """Adds up the seconds of named phases: those that make up a step of the work, evaluation, and compilation."""
+    """Adds up the seconds of named phases: those that make up a step of the work, evaluation, and, wherever it
+    happens, compilation."""
 
     def __init__(self, *phases: str) -> None:
         self.phases = phases
         self.seconds: defaultdict[str, float] = defaultdict(float)
-        self._start = time.perf_counter()
+        self._start, self._compiled = time.perf_counter(), _compiling
         self._total_before = 0.0
 
     @contextmanager
@@ -39,9 +40,7 @@ class Stopwatch:
         try:
             yield
         finally:
-            compilation = _compiling - compiled
-            self.seconds[COMPILATION] += compilation
-            self.seconds[name] += time.perf_counter() - start - compilation
+            self.seconds[name] += time.perf_counter() - start - (_compiling - compiled)
 
     def lap(self) -> Callable[[], dict[str, float]]:
         """Start a lap; calling the result gives the seconds of each phase since then."""
@@ -51,7 +50,9 @@ class Stopwatch:
     def so_far(self) -> dict[str, float]:
         """Seconds per phase and in total, those of earlier parts of the run included."""
         total = self._total_before + time.perf_counter() - self._start
-        return {name: self.seconds[name] for name in (*self.phases, *self._others())} | {"total": total}
+        compilation = self.seconds[COMPILATION] + _compiling - self._compiled
+        named = (*self.phases, *([EVALUATION] if EVALUATION in self.seconds else []))
+        return {name: self.seconds[name] for name in named} | {COMPILATION: compilation, "total": total}
 
     @property
     def working(self) -> float:
@@ -63,9 +64,6 @@ class Stopwatch:
         self._total_before += earlier["total"]
         for name in earlier.keys() - {"total"}:
             self.seconds[name] += earlier[name]
-
-    def _others(self) -> list[str]:
-        return [name for name in (EVALUATION, COMPILATION) if name in self.seconds]
 
 
 def wait(tree: Any) -> Any:

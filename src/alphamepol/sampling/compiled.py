@@ -36,7 +36,7 @@ def collect_episodes(
 
 @partial(jax.jit, static_argnames=("batch", "horizon"))
 def _collect(policies, stacked: CMP, members, keys, batch: int, horizon: int) -> Trajectories:
-    def one_seed(policy, members, key):
+    def one_seed(policy, members, key, stacked):
         keys = jax.random.split(key, (len(members), batch))
 
         def one_trajectory(member_number, key):
@@ -47,14 +47,14 @@ def _collect(policies, stacked: CMP, members, keys, batch: int, horizon: int) ->
         steps = jax.vmap(minibatch)(members, keys)
         return Trajectories(steps.perceived, steps.actions, steps.particles, steps.valid, members, steps.places)
 
-    return map_leading_axis(one_seed)(policies, members, keys)
+    return map_leading_axis(one_seed, stacked=stacked)(policies, members, keys)
 
 
 @partial(jax.jit, static_argnames=("trajectories", "horizon"))
 def _collect_episodes(policies, member: CMP, tasks, keys, trajectories: int, horizon: int) -> Episodes:
-    def one_task(policy, task, key):
+    def one_task(policy, task, key, member):
         one_trajectory = partial(rollout_episodes, policy, task.set_up(member), horizon, task)
         steps, last = jax.vmap(lambda key: one_trajectory(key=key))(jax.random.split(key, trajectories))
         return Episodes(steps.perceived, steps.actions, steps.rewards, steps.ended, last)
 
-    return map_leading_axis(one_task)(policies, tasks, keys)
+    return map_leading_axis(one_task, member=member)(policies, tasks, keys)
