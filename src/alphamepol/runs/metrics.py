@@ -54,8 +54,10 @@ class TensorBoardLogger:
 
     def __init__(self, folder: Path, unit: str, labels: tuple[str, ...], *, keep: int = 0):
         from tensorboardX import SummaryWriter
+        from tensorboardX.proto.summary_pb2 import Summary
 
         self._unit, self._labels = unit, labels
+        self._summary = Summary
         # Events of steps that will be computed again are to be forgotten.
         self._writer = SummaryWriter(str(folder), purge_step=keep if folder.exists() else None)
 
@@ -65,10 +67,13 @@ class TensorBoardLogger:
         curves = {"": flat}
         if len(self._labels) == 1:
             curves = {f"/{self._labels[0]}-{line[self._labels[0]]}": [line] for line in flat}
-        for suffix, lines_of_curve in curves.items():
-            for tag in lines_of_curve[0].keys() - {self._unit, *self._labels}:
-                mean = float(np.mean([line[tag] for line in lines_of_curve]))
-                self._writer.add_scalar(f"{tag}{suffix}", mean, number)
+        values = [
+            self._summary.Value(tag=f"{tag}{suffix}", simple_value=sum(line[tag] for line in of_curve) / len(of_curve))
+            for suffix, of_curve in curves.items()
+            for tag in of_curve[0].keys() - {self._unit, *self._labels}
+        ]
+        # As one event: ten seeds have 150 numbers, and `add_scalar` takes a tenth of a millisecond for each.
+        self._writer.file_writer.add_summary(self._summary(value=values), number)
 
     def log_picture(self, name: str, number: int, pixels: np.ndarray) -> None:
         self._writer.add_image(name, pixels, number, dataformats="HWC")
