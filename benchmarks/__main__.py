@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -82,6 +83,7 @@ def _machine(found: dict[str, Any]) -> dict[str, Any]:
         ).stdout.strip()
     )
     return {
+        "command": shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]]),
         "date": datetime.now(UTC).date().isoformat(),
         "commit": commit,
         "device": ", ".join(sorted(devices)),

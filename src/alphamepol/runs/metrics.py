@@ -54,7 +54,7 @@ class TensorBoardLogger:
 
     def __init__(self, folder: Path, unit: str, labels: tuple[str, ...], *, keep: int = 0):
         from tensorboardX import SummaryWriter
-        from tensorboardX.proto.summary_pb2 import Summary
+        from tensorboardX.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue] (made by protobuf)
 
         self._unit, self._labels = unit, labels
         self._summary = Summary
@@ -73,7 +73,7 @@ class TensorBoardLogger:
             for tag in of_curve[0].keys() - {self._unit, *self._labels}
         ]
         # As one event: ten seeds have 150 numbers, and `add_scalar` takes a tenth of a millisecond for each.
-        self._writer.file_writer.add_summary(self._summary(value=values), number)
+        self._writer.file_writer.add_summary(self._summary(value=values), number)  # pyright: ignore[reportOptionalMemberAccess]
 
     def log_picture(self, name: str, number: int, pixels: np.ndarray) -> None:
         self._writer.add_image(name, pixels, number, dataformats="HWC")
