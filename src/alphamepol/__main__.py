@@ -1,6 +1,30 @@
-"""`python -m alphamepol` is the same as `alphamepol`."""
+"""The entry point: `alphamepol`, or `python -m alphamepol`."""
 
-from alphamepol.cli import command_line
+import os
+import signal
+import sys
+
+
+def command_line() -> None:
+    """Run the command line, and end with its status."""
+    # A cluster's pre-emption ends what is running as Ctrl-C does, from the first moment on.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        from alphamepol.cli import INTERRUPTED, main
+        from alphamepol.machine import keep_compiled_programs
+
+        keep_compiled_programs()
+        status = main()
+    except KeyboardInterrupt:
+        print("alphamepol: interrupted; nothing was changed", file=sys.stderr)
+        status = INTERRUPTED = 130
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if status == INTERRUPTED:
+        # A compiled computation may still be running, and nothing waits for its result.
+        os._exit(status)
+    sys.exit(status)
+
 
 if __name__ == "__main__":
     command_line()

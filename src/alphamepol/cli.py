@@ -1,7 +1,6 @@
 """The command line: `alphamepol COMMAND …`. Heavy imports happen inside the commands, so that --help is quick."""
 
 import json
-import os
 import shlex
 import sys
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from rich.console import Console
 
 from alphamepol import __version__
 from alphamepol.errors import InputError, RunError
-from alphamepol.machine import keep_compiled_programs
 from alphamepol.runs.config import FinetuneConfig, MetatrainConfig, PretrainConfig
 from alphamepol.runs.interrupts import RunInterrupted
 from alphamepol.runs.presets import (
@@ -297,18 +295,6 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         return _fail(f"{error.filename or 'a file'}: {error.strerror or error}", FAILURE)
     return 0
-
-
-def command_line() -> None:
-    """The entry point of the `alphamepol` script."""
-    keep_compiled_programs()
-    status = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if status == INTERRUPTED:
-        # A compiled computation may still be running, and nothing waits for its result.
-        os._exit(status)
-    sys.exit(status)
 
 
 def say(sentence: str) -> None:

@@ -1,5 +1,6 @@
 """Files that are whole or not there: atomic writing, and pytrees of arrays as safetensors (never pickle)."""
 
+import hashlib
 import json
 import os
 import re
@@ -13,13 +14,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 Tree = TypeVar("Tree")
+_TEMPORARY = ".alphamepol-tmp"
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
     """Write under a temporary name, sync, rename: a crash leaves the old file or the new one, never half of it."""
     data = content.encode() if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
     try:
         with temporary.open("wb") as file:
             file.write(data)
@@ -28,6 +30,11 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a crash left a file that `write_atomically` had not finished."""
+    return path.name.startswith(".") and path.name.endswith(_TEMPORARY)
 
 
 def to_json(content: Any) -> str:
@@ -44,8 +51,26 @@ def pack(tree: Any, header: dict[str, Any]) -> bytes:
     return save(arrays, metadata={"alphamepol": json.dumps(header, sort_keys=True)})
 
 
+def seal(tree: Any, header: dict[str, Any]) -> bytes:
+    """`pack`, with a sum over the arrays by which `unpack` knows that they are whole."""
+    arrays = {name: np.asarray(leaf) for name, leaf in named_leaves(tree).items()}
+    return pack(tree, {**header, "sha256": _sum(arrays)})
+
+
+def _sum(arrays: dict[str, np.ndarray]) -> str:
+    found = hashlib.sha256()
+    for name in sorted(arrays):
+        array = arrays[name]
+        found.update(f"{name} {array.dtype} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
+
+
 def unpack(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header and the arrays of a file that `pack` wrote. Raises ValueError or OSError on anything else."""
+    """The header and the arrays of a file that `pack` or `seal` wrote. Raises ValueError or OSError on anything else.
+
+    Whatever a header says, no more is read than the file has.
+    """
     try:
         with safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {}).get("alphamepol", "null"))
@@ -54,6 +79,8 @@ def unpack(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise ValueError(f"not a whole safetensors file: {error}") from error
     if not isinstance(header, dict):
         raise ValueError("a safetensors file, but not one of alphamepol")
+    if "sha256" in header and header["sha256"] != _sum(arrays):
+        raise ValueError("it is damaged: its sum does not agree")
     return header, arrays
 
 

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from alphamepol.errors import InputError
-from alphamepol.files import fill, pack, unpack, write_atomically
+from alphamepol.files import fill, seal, unpack, write_atomically
 from alphamepol.images import Shape, Trunk, image_shape
 from alphamepol.memory import ActionRange, Memory
 from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy, SquashedPolicy
@@ -23,7 +23,7 @@ FORMAT = "alphamepol-policy-1"
 
 def save_policy(policy: Policy, path: str | Path) -> None:
     """Write a policy as safetensors, its architecture in the metadata; equal policies give equal files."""
-    write_atomically(Path(path), pack(policy, {"format": FORMAT, "architecture": policy.architecture}))
+    write_atomically(Path(path), seal(policy, {"format": FORMAT, "architecture": policy.architecture}))
 
 
 def released_policies() -> dict[str, Path]:

@@ -35,14 +35,14 @@ def measure_untrained(class_name: str, config: PretrainConfig, folder: Path) -> 
     """Evaluate the policies that pre-training with these settings begins with, not regressed."""
     environment_class, stopwatch, run = resolve_class(class_name, config.probabilities), Stopwatch(), RunFolder(folder)
     description = _describe("untrained", environment_class, config)
-    run.claim(description, resume=run.config.is_file())
-    with stopwatch.phase(EVALUATION):
-        policies = untrained_policies(environment_class, config)
-        track = partial(rich.progress.track, description=f"untrained policies in {class_name}", transient=True)
-        evaluation = evaluate(policies, environment_class, config, track=track)
-    save_evaluation(evaluation, run.evaluation)
-    numbers = {"method": "random", "label": "Random", **evaluation.to_dict()}
-    _finish(run, numbers, stopwatch)
+    with run.claim(description, resume=run.config.is_file()):
+        with stopwatch.phase(EVALUATION):
+            policies = untrained_policies(environment_class, config)
+            track = partial(rich.progress.track, description=f"untrained policies in {class_name}", transient=True)
+            evaluation = evaluate(policies, environment_class, config, track=track)
+        save_evaluation(evaluation, run.evaluation)
+        numbers = {"method": "random", "label": "Random", **evaluation.to_dict()}
+        _finish(run, numbers, stopwatch)
 
 
 def measure_gradient_variance(init: Path, class_name: str, config: PretrainConfig, batches: int, folder: Path) -> None:
@@ -53,34 +53,34 @@ def measure_gradient_variance(init: Path, class_name: str, config: PretrainConfi
     """
     environment_class, stopwatch, run = resolve_class(class_name, config.probabilities), Stopwatch(), RunFolder(folder)
     description = {**_describe("gradient-variance", environment_class, config), "init": str(init), "batches": batches}
-    run.claim(description, resume=run.config.is_file())
-    policies = RunFolder(init).load_policies()
-    stacked = stack_policies(list(policies.values()))
-    keys = split_purposes(seed_keys(list(policies))).evaluation
-    found: dict[bool, list[np.ndarray]] = {True: [], False: []}
-    tail_size = tail_count(config.alpha, config.minibatches)
-    with stopwatch.phase(EVALUATION), jax.default_matmul_precision(config.matmul_precision):
-        for batch in rich.progress.track(range(batches), "gradients of batches", transient=True):
-            members, batch_keys = draw_epoch(keys, batch, environment_class.probabilities, config.minibatches)
-            size = {"batch": config.batch, "horizon": config.horizon}
-            trajectories = wait(collect(stacked, environment_class, members, **size, keys=batch_keys))
-            neighbourhood = wait(neighbours_of_minibatches(trajectories, config.neighbours))
-            for baseline, gradients in found.items():
-                gradients.append(
-                    np.asarray(wait(_gradients(stacked, trajectories, neighbourhood, tail_size, baseline)))
-                )
-    numbers: dict[str, Any] = {
-        "method": config.method,
-        "class": class_name,
-        "seeds": list(policies),
-        "batches": batches,
-    }
-    for baseline, gradients in found.items():
-        values = np.stack(gradients).astype(float)
-        name = "with_baseline" if baseline else "without"
-        numbers[f"variance_{name}"] = values.var(axis=0, ddof=1).sum(axis=-1).tolist()
-        numbers[f"squared_mean_{name}"] = (values.mean(axis=0) ** 2).sum(axis=-1).tolist()
-    _finish(run, numbers, stopwatch)
+    with run.claim(description, resume=run.config.is_file()):
+        policies = RunFolder(init).load_policies()
+        stacked = stack_policies(list(policies.values()))
+        keys = split_purposes(seed_keys(list(policies))).evaluation
+        found: dict[bool, list[np.ndarray]] = {True: [], False: []}
+        tail_size = tail_count(config.alpha, config.minibatches)
+        with stopwatch.phase(EVALUATION), jax.default_matmul_precision(config.matmul_precision):
+            for batch in rich.progress.track(range(batches), "gradients of batches", transient=True):
+                members, batch_keys = draw_epoch(keys, batch, environment_class.probabilities, config.minibatches)
+                size = {"batch": config.batch, "horizon": config.horizon}
+                trajectories = wait(collect(stacked, environment_class, members, **size, keys=batch_keys))
+                neighbourhood = wait(neighbours_of_minibatches(trajectories, config.neighbours))
+                for baseline, gradients in found.items():
+                    gradients.append(
+                        np.asarray(wait(_gradients(stacked, trajectories, neighbourhood, tail_size, baseline)))
+                    )
+        numbers: dict[str, Any] = {
+            "method": config.method,
+            "class": class_name,
+            "seeds": list(policies),
+            "batches": batches,
+        }
+        for baseline, gradients in found.items():
+            values = np.stack(gradients).astype(float)
+            name = "with_baseline" if baseline else "without"
+            numbers[f"variance_{name}"] = values.var(axis=0, ddof=1).sum(axis=-1).tolist()
+            numbers[f"squared_mean_{name}"] = (values.mean(axis=0) ** 2).sum(axis=-1).tolist()
+        _finish(run, numbers, stopwatch)
 
 
 @partial(jax.jit, static_argnums=(3, 4))

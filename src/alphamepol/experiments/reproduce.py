@@ -18,7 +18,8 @@ from alphamepol.experiments.scale import Scale, ScaleName
 from alphamepol.experiments.store import Store, has_products
 from alphamepol.files import to_json, write_atomically
 from alphamepol.runs.folder import RunFolder
-from alphamepol.runs.interrupts import RunInterrupted
+from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
+from alphamepol.runs.locks import held
 from alphamepol.runs.progress import duration
 
 COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}
@@ -35,12 +36,13 @@ def reproduce(asked: Sequence[str], scale_name: ScaleName, folder: Path, *, dry_
     if dry_run:
         console.print(_plan_table(runs, store))
         return
-    write_atomically(_marker(folder), to_json({"scale": scale_name}))
     try:
-        failures = _do(runs, store, console)
-        release_policies(experiments, store)
-        decisions = _decide_all(experiments, store)
-        page = write_page(experiments, store, decisions, console)
+        with held(folder), interrupts() as received:
+            write_atomically(_marker(folder), to_json({"scale": scale_name}))
+            failures = _do(runs, store, console, received)
+            release_policies(experiments, store)
+            decisions = _decide_all(experiments, store)
+            page = write_page(experiments, store, decisions, console)
     except KeyboardInterrupt as interrupt:
         raise RunInterrupted from interrupt
     console.print(verdict_table([decisions[claim.id] for claim in claims]))
@@ -87,7 +89,7 @@ def release_policies(experiments: Sequence[Experiment], store: Store) -> None:
             write_atomically(store.folder / "policies" / run.class_name / f"{name}.safetensors", path.read_bytes())
 
 
-def _do(runs: Sequence[Planned], store: Store, console: Console) -> list[str]:
+def _do(runs: Sequence[Planned], store: Store, console: Console, received: Interrupts) -> list[str]:
     """Do one after the other; returns why some could not be done."""
     failures: list[str] = []
     failed: set[Planned] = set()
@@ -107,6 +109,7 @@ def _do(runs: Sequence[Planned], store: Store, console: Console) -> list[str]:
             failures.append(f"{run.name} ({reason.splitlines()[0]})")
             failed.add(run)
         store.look()
+        received.check()
     return failures
 
 

@@ -14,16 +14,17 @@ KEPT = 2
 def save_checkpoint(folder: Path, unit: str, done: int, tree: Any, notes: dict[str, Any]) -> None:
     """Write `tree` as the state after `done` steps, each a `unit`.
 
-    The .json with its sum and the notes comes last and makes it valid.
+    The .json with the notes and the sum of both comes last and makes it valid.
     """
     path = folder / f"{unit}-{done:06d}.safetensors"
     data = pack(tree, {unit: done})
     write_atomically(path, data)
-    description = {unit: done, "sha256": hashlib.sha256(data).hexdigest(), **notes}
-    write_atomically(path.with_suffix(".json"), to_json(description))
-    for old in sorted(folder.glob(f"{unit}-*.json"))[:-KEPT]:
-        old.unlink()
-        old.with_suffix(".safetensors").unlink(missing_ok=True)
+    notes = {unit: done, **notes}
+    write_atomically(path.with_suffix(".json"), to_json({"sha256": _sum(data, notes), **notes}))
+    kept = sorted(file.stem for file in folder.glob(f"{unit}-*.json"))[-KEPT:]
+    for old in folder.glob(f"{unit}-*"):
+        if old.stem not in kept:
+            old.unlink()
 
 
 def load_newest_checkpoint(
@@ -31,13 +32,17 @@ def load_newest_checkpoint(
 ) -> tuple[tuple[Tree, dict[str, Any]] | None, list[str]]:
     """The newest intact checkpoint with its notes, if there is one, and a sentence on each damaged one."""
     damaged = []
-    for description_file in sorted(folder.glob(f"{unit}-*.json"), reverse=True):
-        path = description_file.with_suffix(".safetensors")
+    for stem in sorted({file.stem for file in folder.glob(f"{unit}-*")}, reverse=True):
+        path = folder / f"{stem}.safetensors"
         try:
-            notes = json.loads(description_file.read_text())
-            if hashlib.sha256(path.read_bytes()).hexdigest() != notes["sha256"]:
+            notes = json.loads(path.with_suffix(".json").read_text())
+            if notes.pop("sha256") != _sum(path.read_bytes(), notes):
                 raise ValueError("its sum does not agree")
             return (fill(template, unpack(path)[1]), notes), damaged
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            damaged.append(f"checkpoint {path.name} is damaged and was passed over ({error})")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            damaged.append(f"checkpoint {stem} is damaged, or was not finished, and was passed over ({error})")
     return None, damaged
+
+
+def _sum(data: bytes, notes: dict[str, Any]) -> str:
+    return hashlib.sha256(data + json.dumps(notes, sort_keys=True).encode()).hexdigest()

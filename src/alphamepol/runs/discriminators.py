@@ -9,7 +9,7 @@ import jax
 
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.errors import InputError
-from alphamepol.files import fill, pack, unpack, write_atomically
+from alphamepol.files import fill, pack, seal, unpack, write_atomically
 from alphamepol.networks import Network
 from alphamepol.runs.checks import policy_shape
 from alphamepol.runs.config import MetatrainConfig, config_from_dict
@@ -29,7 +29,7 @@ class Discriminators:
 
 def save_discriminator(discriminator: Network, path: Path) -> None:
     """Write a discriminator as safetensors; equal ones give equal files."""
-    write_atomically(path, pack(discriminator, {"format": FORMAT}))
+    write_atomically(path, seal(discriminator, {"format": FORMAT}))
 
 
 def load_discriminators(folder: RunFolder, environment_class: EnvironmentClass) -> Discriminators:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from alphamepol.errors import InputError
-from alphamepol.files import pack, unpack, write_atomically
+from alphamepol.files import seal, unpack, write_atomically
 from alphamepol.runs.evaluate import Evaluation
 from alphamepol.runs.visits import VisitMap
 
@@ -26,7 +26,7 @@ def save_evaluation(evaluation: Evaluation, path: Path) -> None:
     if evaluation.visits is not None:
         arrays["visits"] = evaluation.visits.shares.astype(np.float16)
         header["extent"] = evaluation.visits.extent
-    write_atomically(path, pack(arrays, {"format": FORMAT, **header}))
+    write_atomically(path, seal(arrays, {"format": FORMAT, **header}))
 
 
 def load_evaluation(path: Path) -> Evaluation:

@@ -148,15 +148,15 @@ def finetune_source(source: Source, plan: Plan, folder: RunFolder, *, resume: bo
         tasks_sha256=_sha256(stack_tasks(plan.tasks)),
         config=config_to_dict(config),
     )
-    folder.claim(description, resume=resume)
-    if not folder.summary.is_file():
-        title = (
-            f"TRPO from {source.label} ({source.name}) in {plan.member}, {len(plan.tasks)} tasks, "
-            f"{config.iterations} iterations, in {folder.path}"
-        )
-        precision = config.matmul_precision
-        with running(title, "iteration", config.iterations, precision=precision, quiet=quiet) as around:
-            _run(source, plan, folder, *around)
+    title = (
+        f"TRPO from {source.label} ({source.name}) in {plan.member}, {len(plan.tasks)} tasks, "
+        f"{config.iterations} iterations, in {folder.path}"
+    )
+    with folder.claim(description, resume=resume) as to_do:
+        if to_do:
+            precision = config.matmul_precision
+            with running(title, "iteration", config.iterations, precision=precision, quiet=quiet) as around:
+                _run(source, plan, folder, *around)
     return FinetuneRun(folder.path, source.label, folder.read_summary())
 
 

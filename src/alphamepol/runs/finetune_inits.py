@@ -19,6 +19,7 @@ from alphamepol.runs.finetune import (
 )
 from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
+from alphamepol.runs.locks import held, is_empty
 from alphamepol.runs.sources import Source, distinct_labels, read_source, short_names
 from alphamepol.runs.tables import finetune_table
 
@@ -44,7 +45,7 @@ def finetune_inits(
         return finetune_source(sources[0], plan, RunFolder(folder), resume=resume, quiet=False).folder
     _check_folder(folder, names, resume=resume)
     try:
-        with interrupts() as received:
+        with held(folder), interrupts() as received:
             return _compare(dict(zip(names, sources, strict=True)), plan, folder, received, resume=resume)
     except KeyboardInterrupt as interrupt:
         raise RunInterrupted from interrupt
@@ -75,7 +76,7 @@ def _check_folder(folder: Path, names: Sequence[str], *, resume: bool) -> None:
     begun = [name for name in names if (folder / name / "config.json").is_file()]
     if resume and not begun:
         raise InputError(f"folder: {folder} holds no run to resume; leave --resume away to start one")
-    if not resume and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if not resume and folder.exists() and (not folder.is_dir() or not is_empty(folder)):
         raise InputError(
             f"folder: {folder} is not empty; choose another --folder, or continue what it holds with --resume"
         )

@@ -6,6 +6,8 @@ import platform
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,10 @@ import jax
 
 from alphamepol import __version__
 from alphamepol.errors import InputError
-from alphamepol.files import to_json, write_atomically
+from alphamepol.files import is_temporary, to_json, write_atomically
 from alphamepol.policies import Policy
 from alphamepol.policy_files import load_policy
+from alphamepol.runs.locks import forget, held, is_empty
 
 PROVENANCE = ("command_line", "versions", "commit", "device", "init", "diayn")
 """The parts of config.json that say where a run came from; the rest decides what it computes."""
@@ -57,26 +60,50 @@ class RunFolder:
     def load_policies(self) -> dict[int, Policy]:
         """The final policy of every seed whose file is there; of skills, numbered from 0 on."""
         summary = self.read_summary()
-        seeds: list[int] = summary["seeds"]
+        seeds, skills = summary.get("seeds"), summary.get("skills", 0)
+        # They become parts of file names.
+        if not (isinstance(seeds, list) and all(type(number) is int for number in [*seeds, skills])):
+            raise InputError(f"run: {self.summary} does not say which seeds, and maybe skills, there are")
         paths = {seed: self.policy(seed) for seed in seeds}
-        if "skills" in summary:
+        if skills:
             # All seeds come up before a skill is repeated, so that those who take turns meet them all.
-            paths = dict(enumerate(self.policy(seed, skill) for skill in range(summary["skills"]) for seed in seeds))
+            paths = dict(enumerate(self.policy(seed, skill) for skill in range(skills) for seed in seeds))
         found = {number: load_policy(path) for number, path in paths.items() if path.is_file()}
         if not found:
-            raise InputError(f"run: {self.path} has no policy file, such as {next(iter(paths.values()))}")
+            raise InputError(f"run: {self.path} has no policy file, such as {self.policy(0)}")
         return found
 
-    def claim(self, description: dict[str, Any], *, resume: bool) -> None:
-        """Take the folder for the run that `description` says, or refuse without writing anything."""
+    @contextmanager
+    def claim(self, description: dict[str, Any], *, resume: bool) -> Iterator[bool]:
+        """Take the folder for the run that `description` says, or refuse without writing anything.
+
+        While the context lasts no other process can. It tells whether there is something to do: a run that has
+        finished is only read.
+        """
+        self._check(description, resume=resume)
+        if self.summary.is_file():
+            yield False
+            return
+        with held(self.path):
+            self._check(description, resume=resume)  # another process may have been here
+            for leftover in [path for path in self.path.rglob(".*") if is_temporary(path)]:
+                leftover.unlink()  # of a crash
+            if not self.config.is_file():
+                write_atomically(self.config, to_json(description))
+            yield not self.summary.is_file()
+            if self.summary.is_file():
+                forget(self.path)  # whoever comes now only reads
+
+    def _check(self, description: dict[str, Any], *, resume: bool) -> None:
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"folder: {self.path} is a file; give the name of a folder")
         if not self.config.is_file():
+            empty = not self.path.is_dir() or is_empty(self.path)
             if resume:
-                raise InputError(f"folder: {self.path} holds no run to resume; leave --resume away to start one")
-            if self.path.is_dir() and any(self.path.iterdir()):
+                cure = "leave --resume away to start one" if empty else "it has no config.json"
+                raise InputError(f"folder: {self.path} holds no run to resume; {cure}")
+            if not empty:
                 raise InputError(f"folder: {self.path} is not empty and holds no run; choose another --folder")
-            write_atomically(self.config, to_json(description))
             return
         if not resume:
             raise InputError(

@@ -21,7 +21,7 @@ from alphamepol.errors import RunError
 from alphamepol.runs.checkpoints import load_newest_checkpoint, save_checkpoint
 from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
-from alphamepol.runs.metrics import JsonLinesLogger, Logger, TensorBoardLogger
+from alphamepol.runs.metrics import JsonLinesLogger, Logger, Mark, TensorBoardLogger
 from alphamepol.runs.progress import RunProgress
 from alphamepol.runs.stopwatch import Stopwatch
 
@@ -74,9 +74,9 @@ def run_loop(
     loop: Loop, folder: RunFolder, stopwatch: Stopwatch, progress: RunProgress, received: Interrupts
 ) -> LoopState:
     """Do the steps that are still to do, and return the final state."""
-    state, done = _restore_or_start(loop, folder, stopwatch, progress)
+    state, done, mark = _restore_or_start(loop, folder, stopwatch, progress)
     with laid_over(loop.devices):
-        state = _go_on(loop, lay(state), done, folder, stopwatch, progress, received)
+        state = _go_on(loop, lay(state), done, mark, folder, stopwatch, progress, received)
     return state if loop.devices == 1 else on_one_device(state)
 
 
@@ -84,16 +84,15 @@ def _go_on(
     loop: Loop,
     state: LoopState,
     done: int,
+    mark: Mark | None,
     folder: RunFolder,
     stopwatch: Stopwatch,
     progress: RunProgress,
     received: Interrupts,
 ) -> LoopState:
     saved = done
-    loggers: list[Logger] = [
-        JsonLinesLogger(folder.metrics, loop.unit, keep=done),
-        TensorBoardLogger(folder.tensorboard, loop.unit, loop.labels, keep=done),
-    ]
+    metrics = JsonLinesLogger(folder.metrics, keep=mark)
+    loggers: list[Logger] = [metrics, TensorBoardLogger(folder.tensorboard, loop.unit, loop.labels, keep=done)]
     try:
         for number in range(done, loop.total):
             improved, lines, draw = loop.step(state, number)
@@ -103,7 +102,7 @@ def _go_on(
             progress.advance(*loop.show(lines))
             if done % loop.checkpoint_every == 0 or done == loop.total:
                 with received.held():
-                    _save(folder, loop.unit, state, done, stopwatch)
+                    _save(folder, loop.unit, state, done, stopwatch, metrics.mark)
                 saved = done
                 for name, pixels in draw().items():
                     for logger in loggers:
@@ -112,7 +111,7 @@ def _go_on(
     except (KeyboardInterrupt, RunError):
         if done > saved:
             with received.held():
-                _save(folder, loop.unit, state, done, stopwatch)
+                _save(folder, loop.unit, state, done, stopwatch, metrics.mark)
         raise
     finally:
         for logger in loggers:
@@ -122,8 +121,8 @@ def _go_on(
 
 def _restore_or_start(
     loop: Loop, folder: RunFolder, stopwatch: Stopwatch, progress: RunProgress
-) -> tuple[LoopState, int]:
-    """The state of the newest intact checkpoint, or a fresh one, and the number of steps done."""
+) -> tuple[LoopState, int, Mark | None]:
+    """The state of the newest intact checkpoint, or a fresh one, the number of steps done, and how far metrics were."""
     template = eqx.filter_eval_shape(lambda: loop.template().learners)
     found, damaged = load_newest_checkpoint(folder.checkpoints, loop.unit, template)
     for sentence in damaged:
@@ -131,15 +130,20 @@ def _restore_or_start(
     if found is None:
         if damaged:
             progress.say(f"no checkpoint is intact: starting again from {loop.unit} 0")
-        return loop.start(), 0
+        return loop.start(), 0, None
     learners, notes = found
     done = notes[loop.unit]
     stopwatch.add(notes["seconds"])
     progress.start_at(done)
     progress.say(f"continuing after {loop.unit} {done} of {loop.total}")
-    return LoopState(learners, jax.random.wrap_key_data(jnp.array(notes["keys"], jnp.uint32))), done
+    keys = jax.random.wrap_key_data(jnp.array(notes["keys"], jnp.uint32))
+    return LoopState(learners, keys), done, Mark(**notes["metrics"])
 
 
-def _save(folder: RunFolder, unit: str, state: LoopState, done: int, stopwatch: Stopwatch) -> None:
-    notes = {"keys": jax.random.key_data(state.keys).tolist(), "seconds": stopwatch.so_far()}
+def _save(folder: RunFolder, unit: str, state: LoopState, done: int, stopwatch: Stopwatch, mark: Mark) -> None:
+    notes = {
+        "keys": jax.random.key_data(state.keys).tolist(),
+        "seconds": stopwatch.so_far(),
+        "metrics": mark._asdict(),
+    }
     save_checkpoint(folder.checkpoints, unit, done, state.learners, notes)

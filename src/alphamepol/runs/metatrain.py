@@ -109,18 +109,18 @@ def metatrain(
         diayn_sha256=given and given.sha256,
         config=config_to_dict(config),
     )
-    run_folder.claim(description, resume=resume)
-    if not run_folder.summary.is_file():
-        if config.method == "maml-diayn":
+    with run_folder.claim(description, resume=resume) as to_do:
+        if to_do and config.method == "maml-diayn":
             found = given or _learn_skills(environment_class, config, run_folder, devices, resume=resume, quiet=quiet)
             turns = [found.networks[number % len(found.networks)] for number in range(config.seeds)]
             drawing = SkillTasks(stack(turns))
-        run = _run_diayn if drawing is None else partial(_run_maml, drawing=drawing)
-        unit, total = ("epoch", config.epochs) if drawing is None else ("iteration", config.iterations)
-        seeds = f"{config.seeds} seed{'s' if config.seeds > 1 else ''}"
-        title = f"{config.label} on {environment_class.name}, {total} {unit}s, {seeds}, in {run_folder.path}"
-        with running(title, unit, total, precision=config.matmul_precision, quiet=quiet) as around:
-            run(environment_class, config, run_folder, devices, *around)
+        if to_do:
+            run = _run_diayn if drawing is None else partial(_run_maml, drawing=drawing)
+            unit, total = ("epoch", config.epochs) if drawing is None else ("iteration", config.iterations)
+            seeds = f"{config.seeds} seed{'s' if config.seeds > 1 else ''}"
+            title = f"{config.label} on {environment_class.name}, {total} {unit}s, {seeds}, in {run_folder.path}"
+            with running(title, unit, total, precision=config.matmul_precision, quiet=quiet) as around:
+                run(environment_class, config, run_folder, devices, *around)
     return MetatrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies())
 
 

@@ -1,12 +1,14 @@
 """The numbers of every step and of all that runs side by side: metrics.jsonl, and TensorBoard."""
 
+import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from alphamepol.errors import InputError
 from alphamepol.files import write_atomically
 
 
@@ -24,20 +26,42 @@ class Logger(Protocol):
         """Finish writing."""
 
 
+class Mark(NamedTuple):
+    """How far a metrics.jsonl had come."""
+
+    bytes: int
+    sha256: str
+    """Of so many bytes."""
+
+
 class JsonLinesLogger:
     """metrics.jsonl: append-only, one JSON object per step and seed or task."""
 
-    def __init__(self, path: Path, unit: str, *, keep: int = 0):
-        """Lines of steps from number `keep` on, or half lines, are of a crash and will be computed again."""
+    def __init__(self, path: Path, keep: Mark | None = None):
+        """What comes after `keep`, half lines too, is of a crash and will be computed again."""
+        before = path.read_bytes()[: keep.bytes] if keep and path.exists() else b""
+        self._sum = hashlib.sha256(before)
+        self._bytes = len(before)
+        if keep and self.mark != keep:
+            raise InputError(
+                f"run: {path} is damaged or not there, and the numbers of steps that are done are lost with it; put it "
+                "back as it was, or start again in another --folder"
+            )
         if path.exists():
-            kept = [line for line in read_metrics(path) if line[unit] < keep]
-            write_atomically(path, "".join(_to_line(line) for line in kept))
-        self._file = path.open("a", encoding="utf-8")
+            write_atomically(path, before)
+        self._file = path.open("ab")
+
+    @property
+    def mark(self) -> Mark:
+        return Mark(self._bytes, self._sum.hexdigest())
 
     def log(self, lines: list[dict[str, Any]]) -> None:
-        self._file.write("".join(_to_line(line) for line in lines))
+        text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines).encode()
+        self._file.write(text)
         self._file.flush()
         os.fsync(self._file.fileno())
+        self._sum.update(text)
+        self._bytes += len(text)
 
     def log_picture(self, name: str, number: int, pixels: np.ndarray) -> None:
         """Pictures have no place in JSON."""
@@ -85,7 +109,7 @@ class TensorBoardLogger:
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The whole lines of a metrics.jsonl; a last line cut by a crash is left out."""
     lines = []
-    for text in path.read_text(encoding="utf-8").splitlines():
+    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             lines.append(json.loads(text))
         except ValueError:
@@ -99,7 +123,3 @@ def _flatten(value: Any, path: str = "") -> dict[str, float | int]:
         parts = value.items() if isinstance(value, dict) else enumerate(value)
         return {tag: number for name, part in parts for tag, number in _flatten(part, f"{path}/{name}").items()}
     return {path.removeprefix("/"): value}
-
-
-def _to_line(line: dict[str, Any]) -> str:
-    return json.dumps(line, allow_nan=False) + "\n"

@@ -77,11 +77,11 @@ def pretrain(
         probabilities=list(environment_class.probabilities),
         config=config_to_dict(config),
     )
-    run_folder.claim(description, resume=resume)
-    if not run_folder.summary.is_file():
-        title = pretrain_title(environment_class, config, run_folder.path)
-        with running(title, "epoch", config.epochs, precision=config.matmul_precision, quiet=quiet) as around:
-            _run(environment_class, config, encoder, run_folder, devices, *around)
+    with run_folder.claim(description, resume=resume) as to_do:
+        if to_do:
+            title = pretrain_title(environment_class, config, run_folder.path)
+            with running(title, "epoch", config.epochs, precision=config.matmul_precision, quiet=quiet) as around:
+                _run(environment_class, config, encoder, run_folder, devices, *around)
     return PretrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies())
 
 
