@@ -1,6 +1,5 @@
 """The command line: `alphamepol COMMAND …`. Heavy imports happen inside the commands, so that --help is quick."""
 
-import json
 import shlex
 import sys
 from dataclasses import dataclass
@@ -54,9 +53,9 @@ class Pretrain:
         around = {"folder": self.folder, "resume": self.resume, "devices": self.devices}
         done = pretrain(self.environment_class, self.config, **around)
         say(f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/.")
-        member = done.summary["members"][-1]
-        say(f"Next: alphamepol evaluate {done.folder}")
-        say(f"  or: alphamepol finetune {done.folder} random --member {member} --tasks 5 --iterations 30")
+        member, own = done.summary["members"][-1], _own_class(self.environment_class)
+        say(f"Next: alphamepol evaluate {done.folder}{own}")
+        say(f"  or: alphamepol finetune {done.folder} random{own} --member {member} --tasks 5 --iterations 30")
 
 
 @dataclass(frozen=True)
@@ -169,8 +168,8 @@ class Metatrain:
         around = {"folder": self.folder, "resume": self.resume, "devices": self.devices}
         done = metatrain(self.environment_class, self.config, diayn=self.diayn, **around)
         say(f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/.")
-        member = done.summary["members"][-1]
-        say(f"Next: alphamepol finetune {done.folder} random --member {member} --tasks 5 --iterations 30")
+        member, own = done.summary["members"][-1], _own_class(self.environment_class)
+        say(f"Next: alphamepol finetune {done.folder} random{own} --member {member} --tasks 5 --iterations 30")
         if self.config.method == "diayn":
             say(f"  or: alphamepol metatrain {self.environment_class} --method maml-diayn --diayn {done.folder}")
 
@@ -294,7 +293,16 @@ def main(arguments: list[str] | None = None) -> int:
         return FAILURE  # nobody reads on
     except OSError as error:
         return _fail(f"{error.filename or 'a file'}: {error.strerror or error}", FAILURE)
+    except Exception as error:
+        if not (isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)):
+            raise
+        return _fail("there is not enough memory; use fewer --seeds, or smaller networks or samples", FAILURE)
     return 0
+
+
+def _own_class(class_name: str) -> str:
+    """What commands that read a run need for a class that is a program: no file has a program run."""
+    return f" --class {class_name}" if ":" in class_name else ""
 
 
 def say(sentence: str) -> None:
@@ -329,11 +337,13 @@ def _parse(arguments: list[str]) -> Any:
 
 def _class_of(command: Finetune) -> str:
     """The class that fine-tuning is in: the one given, else that of the first run."""
+    from alphamepol.files import from_json
+
     for init in command.inits if command.environment_class is None else ():
         if (named := init.partition("/")[0]) in CLASSES_WITH_SETTINGS and not Path(init).exists():
             return named  # a policy that comes with the package
         try:
-            return str(json.loads((Path(init) / "config.json").read_text())["class"])
+            return str(from_json((Path(init) / "config.json").read_bytes())["class"])
         except (OSError, ValueError, KeyError, TypeError):
             continue  # not a run; who reads it says so
     return command.environment_class or "gridworld-slope"

@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 Tree = TypeVar("Tree")
+LARGEST_JSON = 2**28
 _TEMPORARY = ".alphamepol-tmp"
 
 
@@ -42,6 +43,21 @@ def to_json(content: Any) -> str:
     text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
     # A line break is never inside a JSON string, and neither kind of bracket inside a list of plain numbers.
     return re.sub(r'\[\n\s*([^][{}"]*?)\s*\]', lambda numbers: f"[{' '.join(numbers[1].split())}]", text) + "\n"
+
+
+def from_json(text: str | bytes) -> Any:
+    """Whatever JSON holds. Raises ValueError on anything else, and where it is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def read_json(path: Path) -> Any:
+    """`from_json` of a file; raises ValueError on one that is too large to be what it should be."""
+    if path.stat().st_size > LARGEST_JSON:
+        raise ValueError(f"it has {path.stat().st_size} bytes, more than {LARGEST_JSON}")
+    return from_json(path.read_bytes())
 
 
 def pack(tree: Any, header: dict[str, Any]) -> bytes:
@@ -73,7 +89,7 @@ def unpack(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """
     try:
         with safe_open(path, framework="numpy") as file:
-            header = json.loads((file.metadata() or {}).get("alphamepol", "null"))
+            header = from_json((file.metadata() or {}).get("alphamepol", "null"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except SafetensorError as error:
         raise ValueError(f"not a whole safetensors file: {error}") from error

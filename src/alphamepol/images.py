@@ -27,8 +27,12 @@ def image_shape(space: gymnasium.Space) -> Shape | None:
     if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 3 or space.dtype != np.uint8:
         return None
     first, second, third = space.shape
-    height_and_width = (second, third) if channels_first((first, second, third)) else (first, second)
-    return (first, second, third) if min(height_and_width) >= SMALLEST else None
+    return (first, second, third) if is_large_enough((first, second, third)) else None
+
+
+def is_large_enough(shape: Shape) -> bool:
+    """Whether an image of this shape can be seen."""
+    return min(shape[1:] if channels_first(shape) else shape[:2]) >= SMALLEST
 
 
 def channels_first(shape: Shape) -> bool:

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import equinox as eqx
-import gymnasium
 import jax
 import numpy as np
 
 from alphamepol.errors import InputError
 from alphamepol.files import fill, seal, unpack, write_atomically
-from alphamepol.images import Shape, Trunk, image_shape
+from alphamepol.images import Shape, Trunk, is_large_enough
 from alphamepol.memory import ActionRange, Memory
 from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy, SquashedPolicy
 from alphamepol.scaling import Scaling
@@ -59,12 +58,14 @@ def load_policy(path: str | Path) -> Policy:
         header, arrays = unpack(path)
         if header.get("format") != FORMAT:
             raise ValueError("it holds something else")
+        if len(header["architecture"]["hidden"]) > len(arrays):
+            raise ValueError("it says that it has more layers than it has")
         policy = fill(_template(**header["architecture"]), arrays)
-        check_scales(policy)
+        check_numbers(policy)
         return policy
     except InputError:
         raise
-    except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, OSError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, OSError, AttributeError, AssertionError) as error:
         raise InputError(f"policy: {path} cannot be read as a policy ({error})") from error
 
 
@@ -107,8 +108,9 @@ def _template(
 
 def _image(shape: Sequence[int], observation_size: int) -> Shape:
     """The shape of images that a file speaks of. Raises ValueError if its policy cannot see such images."""
-    found = image_shape(gymnasium.spaces.Box(0, 255, tuple(shape), np.uint8))
-    if found is None or math.prod(found) != observation_size:
+    height, width, channels = (int(size) for size in shape)
+    found = height, width, channels
+    if not is_large_enough(found) or math.prod(found) != observation_size:
         raise ValueError(f"its images {list(shape)} cannot be seen, or have not {observation_size} numbers")
     return found
 
@@ -122,12 +124,14 @@ def read_actions(description: dict[str, Any], kind: str, action_size: int) -> Ac
     return actions
 
 
-def check_scales(policy: Policy) -> None:
-    """Raise ValueError if a policy divides by what is no size."""
+def check_numbers(policy: Policy) -> None:
+    """Raise ValueError if a parameter is not finite, or if a policy divides by what is no size."""
+    if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(policy)):
+        raise ValueError("its numbers are not all finite")
     scales = [] if policy.memory is None else [policy.memory.change_scale, policy.memory.action_scale]
     if policy.scaling is not None:
-        if not (np.all(np.isfinite(policy.scaling.mean)) and np.all(np.asarray(policy.scaling.variance) >= 0)):
-            raise ValueError("the mean and variance of its scaling must be finite, the latter not below 0")
+        if not np.all(np.asarray(policy.scaling.variance) >= 0):
+            raise ValueError("the variance of its scaling must not be below 0")
         scales += [policy.scaling.deviation, policy.scaling.particle_deviation]
     for scale in scales:
         if not (np.all(np.isfinite(scale)) and np.all(np.asarray(scale) > 0)):

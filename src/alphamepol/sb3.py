@@ -1,7 +1,6 @@
 """Policies in Stable-Baselines3's zip files. Written by its own `save`; read back without running anything in them."""
 
 import io
-import json
 import pickle
 import zipfile
 from collections.abc import Mapping
@@ -16,9 +15,10 @@ import numpy as np
 
 from alphamepol.environments.gymnasium import memory_space
 from alphamepol.errors import InputError
+from alphamepol.files import from_json
 from alphamepol.memory import Memory
 from alphamepol.policies import CategoricalPolicy, GaussianPolicy, Policy, SquashedPolicy
-from alphamepol.policy_files import check_scales, read_actions
+from alphamepol.policy_files import check_numbers, read_actions
 from alphamepol.unscaled import unscaled
 
 CRITIC_HIDDEN = [64, 64]
@@ -81,8 +81,12 @@ def read_sb3_zip(path: Path) -> Policy:
     torch, _ = _import_sb3()
     try:
         with zipfile.ZipFile(path) as file:
-            settings = json.loads(file.read("data"))
-            state = torch.load(io.BytesIO(file.read("policy.pth")), map_location="cpu", weights_only=True)
+            _check_sizes(file, path.stat().st_size)
+            settings = from_json(file.read("data"))
+            weights = file.read("policy.pth")
+        with zipfile.ZipFile(io.BytesIO(weights)) as file:
+            _check_sizes(file, len(weights))
+        state = torch.load(io.BytesIO(weights), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ValueError("its weights are not plain tensors, and nothing else is opened") from error
     except (zipfile.BadZipFile, RuntimeError, EOFError) as error:
@@ -94,11 +98,20 @@ def read_sb3_zip(path: Path) -> Policy:
     actions = str(settings["action_space"][":type:"])
     if not actions.endswith((".Box'>", ".Discrete'>")):
         raise ValueError(f"its actions are {actions}, only Box and Discrete are possible")
+    if sum(tensor.nbytes for tensor in state.values()) > len(weights):
+        raise ValueError("it says that its weights are larger than they are")
     policy = _from_state_dict({name: np.asarray(tensor) for name, tensor in state.items()})
     memory = settings.get(MEMORY) and _read_memory(policy, **settings[MEMORY])
     policy = eqx.tree_at(lambda policy: policy.memory, policy, memory, is_leaf=lambda leaf: leaf is None)
-    check_scales(policy)
+    check_numbers(policy)
     return policy
+
+
+def _check_sizes(file: zipfile.ZipFile, size: int) -> None:
+    """Raise ValueError if what a zip holds would be much larger than the zip: Stable-Baselines3 and PyTorch do not
+    compress. No more is read than it says."""
+    if sum(part.file_size for part in file.infolist()) > 20 * size + 2**20:
+        raise ValueError("what it says that it holds is much larger than it is")
 
 
 def _describe_memory(memory: Memory) -> dict[str, Any]:

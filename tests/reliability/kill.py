@@ -42,11 +42,11 @@ class Command:
 
 COMMANDS = {
     "pretrain": Command.of(
-        "pretrain gridworld-slope --preset quick --epochs 150 --trajectories 20 --neighbours 3 --evaluation-batches 2 "
+        "pretrain gridworld-slope --preset quick --epochs 400 --trajectories 20 --neighbours 3 --evaluation-batches 2 "
         "--seeds 2 --feature-noise 0.01 --learning-rate 0.0001"
     ),
     "finetune": Command.of(
-        "finetune random gridworld-slope/alpha-0.2 --class gridworld-slope --member GWN --tasks 3 --iterations 60 "
+        "finetune random gridworld-slope/alpha-0.2 --class gridworld-slope --member GWN --tasks 3 --iterations 100 "
         "--steps 60 --critic-hidden 4"
     ),
     "metatrain": Command.of(

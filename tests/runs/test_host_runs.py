@@ -71,13 +71,16 @@ def test_a_run_that_an_environment_breaks_goes_on_to_the_same_bits(folder, monke
     assert eqx.tree_equal(*policies)
 
     # The next commands find the class by its name in the run.
-    assert main(["evaluate", "whole", "random", "--batches", "2"]) == 0
+    assert main(["evaluate", "whole", "random", "--batches", "2"]) == 2
+    assert "walking.py:walks, which is a program; if it is to be run, say so" in capsys.readouterr().err
+    assert main(["evaluate", "whole", "random", "--batches", "2", "--class", "walking.py:walks"]) == 0
     compared = json.loads((folder / "runs/evaluation-walks-whole-random/summary.json").read_text())
     assert {*compared["runs"]} == {"whole", "random"}
     assert compared["runs"]["random"]["units"] == compared["runs"]["whole"]["units"]
     for name in ("heat-maps", "trails"):
         assert (folder / f"runs/evaluation-walks-whole-random/figures/{name}.png").is_file()
-    tuned = ["finetune", "whole", "random", "--member", "calm", "--iterations", "2", "--horizon", "32", "--steps", "64"]
+    there = ["--class", "walking.py:walks", "--member", "calm"]
+    tuned = ["finetune", "whole", "random", *there, "--iterations", "2", "--horizon", "32", "--steps", "64"]
     assert main([*tuned, "--memory", "last", "--hidden", "8", "--folder", "tuned"]) == 0
     summary = json.loads((folder / "tuned/summary.json").read_text())
     assert summary["tasks"] == ["the environment's own reward"]

@@ -1,6 +1,5 @@
 """`alphamepol reproduce`: do the runs of experiments, draw their figures, and decide what the paper claims."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from alphamepol.experiments.planned import Metatraining, Planned, Pretraining
 from alphamepol.experiments.report import report_runs, shown, write_report
 from alphamepol.experiments.scale import Scale, ScaleName
 from alphamepol.experiments.store import Store, has_products
-from alphamepol.files import to_json, write_atomically
+from alphamepol.files import read_json, to_json, write_atomically
 from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
 from alphamepol.runs.locks import held
@@ -177,7 +176,7 @@ def _marker(folder: Path) -> Path:
 def scale_of(folder: Path) -> ScaleName | None:
     """The scale of the reproduction in a folder; None if there is none."""
     try:
-        found = json.loads(_marker(folder).read_text())["scale"]
+        found = read_json(_marker(folder))["scale"]
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

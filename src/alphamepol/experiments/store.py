@@ -27,6 +27,15 @@ CONFIGS: dict[str, type[AnyConfig]] = {
     "finetune": FinetuneConfig,
     "metatrain": MetatrainConfig,
 }
+_EXPLORED = {"class", "members", "probabilities", "seeds", "entropy", "ceiling", "mean"}
+SUMMARISED: dict[str, set[str]] = {
+    "pretrain": _EXPLORED,
+    "untrained": _EXPLORED,
+    "gradient-variance": set(),
+    "finetune": {"class", "member", "label", "iterations", "tasks", "returns"},
+    "metatrain": {"class", "members", "probabilities", "label", "seeds"},
+}
+"""What the summaries of runs have at least, for those that are shown."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +162,9 @@ def read_runs(folders: Sequence[Path]) -> list[Stored]:
     described = {Path(folder.resolve().name): _read(folder) for folder in folders}
     found = []
     for folder, (place, description) in zip(folders, described.items(), strict=True):
-        RunFolder(folder).read_summary()  # which says so if it has not finished
+        summary = RunFolder(folder).read_summary()  # which says so if it has not finished
+        if missing := sorted(SUMMARISED[description["command"]] - summary.keys()):
+            raise InputError(f"run: {folder / 'summary.json'} is not that of a run, it has no {missing[0]}")
         config = config_from_dict(CONFIGS[description["command"]], description["config"])
         identity = _identity(place, described) or {"command": description["command"], "config": {}}
         found.append(Stored(folder, description, config, identity))

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any, TypeVar
 
-from alphamepol.files import fill, pack, to_json, unpack, write_atomically
+from alphamepol.files import fill, pack, read_json, to_json, unpack, write_atomically
 
 Tree = TypeVar("Tree")
 KEPT = 2
@@ -35,7 +35,7 @@ def load_newest_checkpoint(
     for stem in sorted({file.stem for file in folder.glob(f"{unit}-*")}, reverse=True):
         path = folder / f"{stem}.safetensors"
         try:
-            notes = json.loads(path.with_suffix(".json").read_text())
+            notes = read_json(path.with_suffix(".json"))
             if notes.pop("sha256") != _sum(path.read_bytes(), notes):
                 raise ValueError("its sum does not agree")
             return (fill(template, unpack(path)[1]), notes), damaged

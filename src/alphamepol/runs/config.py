@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from alphamepol.errors import InputError
 
@@ -334,9 +334,25 @@ def config_to_dict(config: AnyConfig) -> dict[str, Any]:
 
 
 def config_from_dict(kind: type[Config], fields: dict[str, Any]) -> Config:
-    """The inverse of `config_to_dict`; raises TypeError on an unknown field."""
+    """The inverse of `config_to_dict`; raises TypeError on an unknown field and on a value of another type."""
     fractions = {one.name for one in dataclasses.fields(kind) if "float" in str(one.type)}
-    return kind(**{name: _read_value(value, name in fractions) for name, value in fields.items()})
+    config = kind(**{name: _read_value(value, name in fractions) for name, value in fields.items()})
+    for one in dataclasses.fields(kind):
+        value = getattr(config, one.name)
+        if not _is_a(value, one.type):
+            raise TypeError(f"{one.name} is {value!r:.80}")
+    return config
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    """Whether a value is of the type of a field."""
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if get_origin(kind) is tuple:
+        return isinstance(value, tuple) and all(_is_a(part, get_args(kind)[0]) for part in value)
+    if get_args(kind):  # a union
+        return any(_is_a(value, one) for one in get_args(kind))
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
 def _read_value(value: Any, fraction: bool) -> Any:

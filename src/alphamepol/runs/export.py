@@ -9,7 +9,7 @@ from alphamepol.files import write_atomically
 from alphamepol.policies import Policy
 from alphamepol.policy_files import save_policy
 from alphamepol.runs.checks import check_policy_fits
-from alphamepol.runs.sources import Source, read_source
+from alphamepol.runs.sources import Source, checked_class, read_source
 from alphamepol.sb3 import to_sb3_zip
 
 SUFFIXES = {"sb3": ".zip", "safetensors": ".safetensors"}
@@ -43,9 +43,9 @@ def export(
     if to == "safetensors":
         save_policy(policy, out)
         return
-    environment_class = environment_class or source.class_name
-    if environment_class is None:
+    if environment_class is None and source.class_name is None:
         raise InputError(f"class: {run} is a policy file; say with --class in which class it acts")
+    environment_class = environment_class or checked_class(str(source.class_name))
     environment_class = resolve_class(environment_class)
     check_policy_fits(policy, environment_class)
     first = environment_class[0]

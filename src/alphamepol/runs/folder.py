@@ -16,7 +16,7 @@ import jax
 
 from alphamepol import __version__
 from alphamepol.errors import InputError
-from alphamepol.files import is_temporary, to_json, write_atomically
+from alphamepol.files import is_temporary, read_json, to_json, write_atomically
 from alphamepol.policies import Policy
 from alphamepol.policy_files import load_policy
 from alphamepol.runs.locks import forget, held, is_empty
@@ -139,7 +139,7 @@ def device_name() -> str:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text())
+        content = read_json(path)
     except (OSError, ValueError) as error:
         raise InputError(f"run: {path} cannot be read ({error})") from error
     if not isinstance(content, dict):

@@ -3,13 +3,14 @@
 import hashlib
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from alphamepol.errors import InputError
-from alphamepol.files import write_atomically
+from alphamepol.files import from_json, write_atomically
 
 
 @runtime_checkable
@@ -77,13 +78,20 @@ class TensorBoardLogger:
     """
 
     def __init__(self, folder: Path, unit: str, labels: tuple[str, ...], *, keep: int = 0):
-        from tensorboardX import SummaryWriter
-        from tensorboardX.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue] (made by protobuf)
+        # Not its SummaryWriter, which writes in a thread: there nobody hears of a full disk.
+        from tensorboardX import summary
+        from tensorboardX.event_file_writer import EventsWriter
+        from tensorboardX.proto import event_pb2, summary_pb2
 
         self._unit, self._labels = unit, labels
-        self._summary = Summary
-        # Events of steps that will be computed again are to be forgotten.
-        self._writer = SummaryWriter(str(folder), purge_step=keep if folder.exists() else None)
+        self._image, self._summary, self._event = summary.image, summary_pb2.Summary, event_pb2.Event  # pyright: ignore[reportAttributeAccessIssue] (made by protobuf)
+        resumed = folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._writer = EventsWriter(str(folder / "events"), f".{os.getpid()}")
+        if resumed:
+            # Events of steps that will be computed again are to be forgotten.
+            start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)  # pyright: ignore[reportAttributeAccessIssue]
+            self._writer.write_event(self._event(step=keep, session_log=start))
 
     def log(self, lines: list[dict[str, Any]]) -> None:
         number = lines[0][self._unit]
@@ -96,11 +104,14 @@ class TensorBoardLogger:
             for suffix, of_curve in curves.items()
             for tag in of_curve[0].keys() - {self._unit, *self._labels}
         ]
-        # As one event: ten seeds have 150 numbers, and `add_scalar` takes a tenth of a millisecond for each.
-        self._writer.file_writer.add_summary(self._summary(value=values), number)  # pyright: ignore[reportOptionalMemberAccess]
+        self._write(number, self._summary(value=values))
 
     def log_picture(self, name: str, number: int, pixels: np.ndarray) -> None:
-        self._writer.add_image(name, pixels, number, dataformats="HWC")
+        self._write(number, self._image(name, pixels, dataformats="HWC"))
+
+    def _write(self, number: int, summary: Any) -> None:
+        self._writer.write_event(self._event(wall_time=time.time(), step=number, summary=summary))
+        self._writer.flush()
 
     def close(self) -> None:
         self._writer.close()
@@ -111,7 +122,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     lines = []
     for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            lines.append(json.loads(text))
+            lines.append(from_json(text))
         except ValueError:
             break
     return lines

@@ -111,4 +111,15 @@ def common_class(sources: Sequence[Source]) -> str:
     if len(classes) > 1:
         said = ", ".join(f"{name} of {class_name}" for class_name, name in classes.items())
         raise InputError(f"class: the runs are of different classes ({said}); say with --class which one is meant")
-    return next(iter(classes))
+    (class_name,) = classes
+    return checked_class(class_name)
+
+
+def checked_class(class_name: str) -> str:
+    """The name of a class that a file gives. A program that it names is not run unless the user names it too."""
+    if ":" in class_name:
+        raise InputError(
+            f"class: the run is of class {class_name}, which is a program; if it is to be run, say so: --class "
+            f"{class_name}"
+        )
+    return class_name

@@ -1,0 +1,136 @@
+"""Runs that are stopped, and folders that are in use: the short version of kill.py, and of what a disk can do."""
+
+import dataclasses
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from kill import COMMANDS, Command, differences, finish, products, start, stop_and_resume
+
+from alphamepol import InputError, PretrainConfig, pretrain
+from alphamepol.cli import main
+from alphamepol.runs.locks import LOCK, held
+
+SETTINGS = (
+    "pretrain gridworld-slope --preset quick --epochs 40 --trajectories 20 --neighbours 3 --evaluation-batches 2 "
+    "--feature-noise 0.01 --learning-rate 0.0001"
+)
+PRETRAIN = Command.of(SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    finish(start(PRETRAIN, folder))
+    return folder
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_stopped_run_goes_on_to_the_same_bits(number: signal.Signals, whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+
+    def after_some_epochs(process: subprocess.Popen) -> None:
+        while process.poll() is None and _lines(folder) < 15:
+            time.sleep(0.01)
+
+    outcome = stop_and_resume(PRETRAIN, folder, number, after_some_epochs)
+    assert 15 <= outcome["metrics_lines"] < 40
+    assert outcome["status"] == (-9 if number == signal.SIGKILL else 130)
+    assert differences(products(folder), products(whole)) == []
+    assert not (folder / LOCK).exists()
+
+
+def _lines(folder: Path) -> int:
+    return len((folder / "metrics.jsonl").read_bytes().splitlines()) if (folder / "metrics.jsonl").exists() else 0
+
+
+def test_the_long_version_knows_its_commands() -> None:
+    assert list(COMMANDS) == ["pretrain", "finetune", "metatrain", "reproduce"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "pretrain gridworld-slope --preset quick --epochs 1 --folder FOLDER",
+        "finetune random --class gridworld-slope --member GWN --folder FOLDER",
+        "finetune random gridworld-slope/alpha-0.2 --class gridworld-slope --member GWN --folder FOLDER",
+        "metatrain gridworld-slope --preset quick --folder FOLDER",
+        "reproduce slope-adverse --folder FOLDER",
+    ],
+)
+def test_the_second_process_is_refused(words: str, tmp_path: Path, capsys) -> None:
+    holder = f"from alphamepol.runs.locks import held\nfrom pathlib import Path\nwith held(Path({str(tmp_path)!r})):\n"
+    process = subprocess.Popen([sys.executable, "-c", f"{holder} print(1, flush=True); input()"], stdin=-1, stdout=-1)
+    assert process.stdout
+    assert process.stdout.readline() == b"1\n"
+    assert main(words.replace("FOLDER", str(tmp_path)).split()) == 2
+    assert f"folder: another process is writing into {tmp_path}; wait for it" in capsys.readouterr().err
+    process.kill()
+    process.communicate()
+    # A stale lock is not in the way.
+    assert (tmp_path / LOCK).exists()
+    with held(tmp_path):
+        pass
+
+
+def test_a_run_that_is_being_written_is_not_written_twice(tiny: PretrainConfig, tmp_path: Path, monkeypatch) -> None:
+    from alphamepol.runs import pretrain as module
+
+    refused = []
+
+    def meanwhile(*arguments):
+        with pytest.raises(InputError, match="another process is writing"):
+            pretrain("gridworld-slope", tiny, folder=tmp_path / "run", resume=True, quiet=True)
+        refused.append(True)
+        return run_epoch(*arguments)
+
+    run_epoch = module.run_epoch
+    monkeypatch.setattr(module, "run_epoch", meanwhile)
+    pretrain("gridworld-slope", tiny, folder=tmp_path / "run", quiet=True)
+    assert refused
+
+
+def test_what_a_crash_left_at_once_is_no_run(tiny: PretrainConfig, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / LOCK).touch()
+    (folder / ".config.json.123.alphamepol-tmp").write_text('{"comm')
+    pretrain("gridworld-slope", dataclasses.replace(tiny, epochs=1), folder=folder, quiet=True)
+    assert not list(folder.glob("*-tmp"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root may write anywhere")
+def test_a_folder_without_permission_is_told(tmp_path: Path) -> None:
+    """As another user, where root runs the tests."""
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o555)
+    for parent in (tmp_path, *tmp_path.parents[:3]):
+        parent.chmod(0o755)
+    words = [sys.executable, "-m", "alphamepol", *SETTINGS.split(), "--folder", str(folder / "run")]
+    if os.geteuid() == 0:
+        words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *words]
+    home = {"HOME": str(tmp_path), "JAX_ENABLE_COMPILATION_CACHE": "false", "MPLCONFIGDIR": str(tmp_path / "none")}
+    done = subprocess.run(words, env=os.environ | home, capture_output=True, text=True, cwd="/")
+    assert done.returncode == 1
+    assert f"alphamepol: {folder / 'run'}: Permission denied" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_loses_nothing(whole: Path, tmp_path: Path) -> None:
+    """Files may grow to a few kilobytes only, as on a disk that fills up; later there is room again."""
+    folder = tmp_path / "run"
+    small_disk = ["bash", "-c", "trap '' XFSZ; ulimit -f 6; exec \"$@\"", "bash"]
+    words = [*small_disk, sys.executable, *PRETRAIN.words, str(folder)]
+    no_cache = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
+    done = subprocess.run(words, env=no_cache, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert os.strerror(errno.EFBIG) in done.stderr
+    assert "Traceback" not in done.stderr
+    finish(start(PRETRAIN, folder, resume=True))
+    assert differences(products(folder), products(whole)) == []
