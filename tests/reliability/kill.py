@@ -144,7 +144,8 @@ def main(
             finish(start(command, place / "whole"))
             seconds = time.monotonic() - began
             expected = products(place / "whole")
-            assert differences(products(place / "compile"), expected) == [], "it does not repeat itself"
+            unlike = differences(products(place / "compile"), expected)
+            assert not unlike, f"{name} does not repeat itself: {unlike}"
             outcomes = []
             for i, number in enumerate(rich.progress.track(numbers, name)):
                 after = chance.uniform(0, seconds)

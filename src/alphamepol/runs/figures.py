@@ -32,26 +32,29 @@ from alphamepol.runs.plotting import (
     save_figure,
     write_csv,
 )
+from alphamepol.runs.tables import MOST
 from alphamepol.runs.visits import VisitMap, visit_map
 
 
 def learning_curves(metrics: Sequence[dict[str, Any]], environment_class: AnyClass, folder: Path) -> None:
     """Entropy of each member along the epochs: mean over seeds, and a band from the smallest to the largest."""
-    rows = []
-    for name in environment_class.names:
-        by_epoch: dict[int, list[float]] = {}
-        for line in metrics:
-            if name in line["entropy"]:
-                by_epoch.setdefault(line["epoch"], []).append(line["entropy"][name])
-        rows += [(name, epoch, np.mean(v), min(v), max(v), len(v)) for epoch, v in sorted(by_epoch.items())]
+    by_member: dict[str, dict[int, list[float]]] = {name: {} for name in environment_class.names}
+    for line in metrics:
+        for name, entropy in line["entropy"].items():
+            by_member[name].setdefault(line["epoch"], []).append(entropy)
+    rows = [
+        (name, epoch, np.mean(v), min(v), max(v), len(v))
+        for name, by_epoch in by_member.items()
+        for epoch, v in sorted(by_epoch.items())
+    ]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.5, 3.4), layout="constrained")
         axes = figure.add_subplot()
-        for name, colour in zip(environment_class.names, cycle(COLOURS), strict=False):
+        met = [name for name, by_epoch in by_member.items() if by_epoch]
+        for name, colour in zip(met[:MOST], cycle(COLOURS), strict=False):
             curve = np.array([row[1:5] for row in rows if row[0] == name], float)
-            if len(curve):
-                axes.plot(curve[:, 0], curve[:, 1], color=colour, label=name, linewidth=1.4)
-                axes.fill_between(curve[:, 0], curve[:, 2], curve[:, 3], color=colour, alpha=0.2, linewidth=0)
+            axes.plot(curve[:, 0], curve[:, 1], color=colour, label=name, linewidth=1.4)
+            axes.fill_between(curve[:, 0], curve[:, 2], curve[:, 3], color=colour, alpha=0.2, linewidth=0)
         axes.set(xlabel="epoch", ylabel="entropy of a mini-batch")
         axes.legend(ncols=2 if len(environment_class) > 4 else 1)
         save_figure(figure, folder, "learning-curves")
@@ -86,12 +89,13 @@ def entropy_histogram(
         all_axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
         for axes, (method, parts) in zip(all_axes, shown.items(), strict=True):
             below = np.zeros(len(edges) - 1)
-            for member, colour, (values, weights) in zip(
-                evaluations[method].members, cycle(COLOURS), parts, strict=False
+            for i, (member, colour, (values, weights)) in enumerate(
+                zip(evaluations[method].members, cycle(COLOURS), parts, strict=False)
             ):
                 shares = np.histogram(values, edges, weights=weights)[0]
-                axes.bar(edges[:-1], shares, np.diff(edges), below, align="edge", color=colour, label=member)
-                below += shares
+                if i < MOST:
+                    axes.bar(edges[:-1], shares, np.diff(edges), below, align="edge", color=colour, label=member)
+                    below += shares
                 rows += [(method, member, *row) for row in zip(edges[:-1], edges[1:], shares, strict=True)]
             axes.set(ylabel="share of trajectories", title=method)
             axes.legend(ncols=2 if len(parts) > 4 else 1)
@@ -158,7 +162,7 @@ def _member_grid(
     evaluations: Mapping[str, Evaluation], methods: Sequence[str], environment_class: AnyClass
 ) -> tuple[Figure, dict[tuple[str, int], Axes]]:
     """Axes for every method and member: five members side by side, one row per method, then the next five."""
-    members = environment_class.names
+    members = environment_class.names[:MOST]
     columns = min(5, len(members))
     rows = math.ceil(len(members) / columns) * len(methods)
     extents = [one.visits.extent for one in evaluations.values() if one.visits is not None]

@@ -24,12 +24,16 @@ def pretrain_title(environment_class: AnyClass, config: PretrainConfig, folder: 
     return f"{config.label} on {environment_class.name}, {config.epochs} epochs, {seeds}, in {folder}"
 
 
+MOST = 20
+"""Members of a class that tables and pictures show, in the order of the class; files have them all."""
+
+
 def show_epoch(environment_class: AnyClass, lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
     """An epoch's metrics, one line per seed, as a table of members and as a sentence."""
     objective, kl = (np.mean([line[name] for line in lines]) for name in ("objective", "kl"))
     numbers = f" objective {objective:.3f}   KL {kl:.3f}   {lines[0]['iterations']} iterations"
     entropies = _mean_by_member(environment_class, lines)
-    sentence = "entropy " + ", ".join(f"{name} {value:.2f}" for name, value in entropies.items())
+    sentence = "entropy " + ", ".join(f"{name} {value:.2f}" for name, value in list(entropies.items())[:MOST])
     return Group(_table(environment_class, lines), numbers), sentence
 
 
@@ -49,9 +53,10 @@ def evaluation_table(evaluation: Evaluation, title: str) -> Table:
         spread = [f"{values.min():.2f} … {values.max():.2f}"] if len(evaluation.seeds) > 1 else []
         table.add_row(name, probability, f"{values.mean():.2f}", *spread, *(_if_finite(number) for number in more))
 
-    for i, name in enumerate(evaluation.members):
+    for i, name in enumerate(evaluation.members[:MOST]):
         more = [visited[:, i].mean() for visited in cells.values()] or [evaluation.ceilings[i]]
         row(name, f"{evaluation.probabilities[i]:g}", evaluation.member_means[:, i], *more)
+    _add_rest(table, len(evaluation.members))
     table.add_section()
     row("mean", "", evaluation.mean)
     if evaluation.alpha < 1:
@@ -74,19 +79,25 @@ def comparison_table(evaluations: Mapping[str, Evaluation], title: str) -> Table
         known = [text for text in map(_if_finite, ceiling) if text]
         table.add_row(Text(name), *(_with_interval(of_seeds) for of_seeds in values), *known)
 
-    for i, name in enumerate(first.members):
+    for i, name in enumerate(first.members[:MOST]):
         means = [evaluation.member_means[:, i] for evaluation in evaluations.values()]
         row(f"{name} (p = {first.probabilities[i]:g})", means, first.ceilings[i])
+    _add_rest(table, len(first.members))
     table.add_section()
     row("mean", [evaluation.mean for evaluation in evaluations.values()])
     if first.alpha < 1:
         row(f"mean of worst {first.alpha:g}", [evaluation.cvar for evaluation in evaluations.values()])
     for per in first.cells or {}:
         table.add_section()
-        for i, name in enumerate(first.members):
+        for i, name in enumerate(first.members[:MOST]):
             visited = [evaluation.cells[per][:, i] for evaluation in evaluations.values() if evaluation.cells]
             row(f"{name}, cells per {WORDS[per]}", visited)
     return table
+
+
+def _add_rest(table: Table, members: int) -> None:
+    if members > MOST:
+        table.add_row(f"and {members - MOST} more")
 
 
 def _if_finite(number: float) -> str:
@@ -157,9 +168,10 @@ def _table(environment_class: AnyClass, lines: list[dict[str, Any]]) -> Table:
     table.add_column("entropy", justify="right")
     table.add_column("share of tail", justify="right")
     entropies = _mean_by_member(environment_class, lines)
-    for name in environment_class.names:
+    for name in environment_class.names[:MOST]:
         share = np.mean([line["tail_share"][name] for line in lines])
         table.add_row(name, f"{entropies[name]:.3f}" if name in entropies else "not met", f"{share:.0%}")
+    _add_rest(table, len(environment_class))
     return table
 
 

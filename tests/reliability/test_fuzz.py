@@ -1,0 +1,25 @@
+"""The short version of fuzz.py: random command lines are taken, or refused with a sentence."""
+
+import random
+from pathlib import Path
+
+import pytest
+from fuzz import judge, random_line, run, tiny_line
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+def test_random_lines_are_taken_or_refused_with_a_sentence(chance: random.Random) -> None:
+    judge(random_line(chance))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_small_runs_end_well_or_with_a_sentence(seed: int, tmp_path: Path) -> None:
+    run(tiny_line(random.Random(seed)), tmp_path / "run")
+
+
+def test_both_happen() -> None:
+    outcomes = {judge(random_line(random.Random(seed)))[0] for seed in range(20)}
+    assert outcomes == {"taken", "refused"}
