@@ -3,7 +3,6 @@
 import random
 from pathlib import Path
 
-import pytest
 from fuzz import judge, random_line, run, tiny_line
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,9 +14,8 @@ def test_random_lines_are_taken_or_refused_with_a_sentence(chance: random.Random
     judge(random_line(chance))
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_random_small_runs_end_well_or_with_a_sentence(seed: int, tmp_path: Path) -> None:
-    run(tiny_line(random.Random(seed)), tmp_path / "run")
+def test_a_random_small_run_ends_well_or_with_a_sentence(tmp_path: Path) -> None:
+    run(tiny_line(random.Random(0)), tmp_path / "run")
 
 
 def test_both_happen() -> None:

@@ -38,7 +38,6 @@ def trained(environment_class: Any, config: PretrainConfig, tmp_path) -> dict[st
     "change",
     [
         {"alpha": 1e-9},
-        {"trajectories": 2},
         {"trajectories": 2, "batch": 2, "alpha": 1.0},
         {"horizon": 1, "batch": 6, "neighbours": 3},
         {"neighbours": 59, "batch": 2, "horizon": 30},
@@ -48,7 +47,6 @@ def trained(environment_class: Any, config: PretrainConfig, tmp_path) -> dict[st
         {"initial_log_std": 6.0},
         {"learning_rate": 1e-30},
         {"trust_region": 1e-12},
-        {"update": "on-policy", "trajectories": 2},
     ],
     ids=str,
 )

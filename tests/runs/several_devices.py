@@ -88,12 +88,7 @@ cases = {
     "tasks": iterations,
 }
 maml = am.MetatrainConfig(method="maml-r", iterations=2, tasks=2, trajectories=2, **metatraining)
-diayn = am.MetatrainConfig(method="diayn", epochs=2, steps=10, skills=2, warm_up=20, replay=1000, **metatraining)
-runs = {
-    "pretrain": partial(pretrained, devices=4),
-    "MAML": partial(metatrained, devices=2, config=maml),
-    "DIAYN": partial(metatrained, devices=2, config=diayn),
-}
+runs = {"pretrain": partial(pretrained, devices=4), "MAML": partial(metatrained, devices=2, config=maml)}
 report = {}
 for name, case in cases.items():
     (_, laid, shares), (start, alone, _) = case(4), case(1)

@@ -56,7 +56,7 @@ def learning_curves(metrics: Sequence[dict[str, Any]], environment_class: AnyCla
             axes.plot(curve[:, 0], curve[:, 1], color=colour, label=name, linewidth=1.4)
             axes.fill_between(curve[:, 0], curve[:, 2], curve[:, 3], color=colour, alpha=0.2, linewidth=0)
         axes.set(xlabel="epoch", ylabel="entropy of a mini-batch")
-        axes.legend(ncols=2 if len(environment_class) > 4 else 1)
+        axes.legend(loc="best", ncols=2 if len(environment_class) > 4 else 1)
         save_figure(figure, folder, "learning-curves")
     write_csv(folder / "learning-curves.csv", ("member", "epoch", "mean", "lowest", "highest", "seeds"), rows)
 
@@ -98,7 +98,7 @@ def entropy_histogram(
                     below += shares
                 rows += [(method, member, *row) for row in zip(edges[:-1], edges[1:], shares, strict=True)]
             axes.set(ylabel="share of trajectories", title=method)
-            axes.legend(ncols=2 if len(parts) > 4 else 1)
+            axes.legend(loc="best", ncols=2 if len(parts) > 4 else 1)
         all_axes[-1].set_xlabel("entropy of one trajectory")
         save_figure(figure, folder, name, formats)
     write_csv(folder / f"{name}.csv", ("method", "member", "from", "to", "share"), rows)
