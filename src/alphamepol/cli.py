@@ -1,5 +1,6 @@
 """The command line: `alphamepol COMMAND …`. Heavy imports happen inside the commands, so that --help is quick."""
 
+import errno
 import shlex
 import sys
 from dataclasses import dataclass
@@ -284,20 +285,27 @@ def main(arguments: list[str] | None = None) -> int:
     except RunError as error:
         return _fail(str(error), FAILURE)
     except RunInterrupted:
-        again = shlex.join(["alphamepol", *(word for word in arguments if word != "--resume")])
-        resume = " --resume" if arguments[0] in ("pretrain", "finetune", "metatrain") else ""
-        return _fail(f"interrupted; what is done is saved. Continue with: {again}{resume}", INTERRUPTED)
+        return _fail(f"interrupted; what is done is saved. Continue with: {_again(arguments)}", INTERRUPTED)
     except KeyboardInterrupt:
         return _fail("interrupted; nothing was changed", INTERRUPTED)
     except BrokenPipeError:
         return FAILURE  # nobody reads on
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            cure = f"what was saved before is whole. Make room, then continue with: {_again(arguments)}"
+            return _fail(f"{error.strerror}; {cure}", FAILURE)
         return _fail(f"{error.filename or 'a file'}: {error.strerror or error}", FAILURE)
     except Exception as error:
         if not (isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)):
             raise
         return _fail("there is not enough memory; use fewer --seeds, or smaller networks or samples", FAILURE)
     return 0
+
+
+def _again(arguments: list[str]) -> str:
+    """The command line that goes on with what was begun."""
+    resume = ["--resume"] if arguments[0] in ("pretrain", "finetune", "metatrain") else []
+    return shlex.join(["alphamepol", *(word for word in arguments if word != "--resume"), *resume])
 
 
 def _own_class(class_name: str) -> str:
