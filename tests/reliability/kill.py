@@ -24,8 +24,8 @@ import tyro
 
 HERE = Path(__file__).parent
 SMALL = "--horizon 15 --hidden 8 8 --checkpoint-every 10"
-MEASURED = {"seconds", "steps_per_second", "device"}
-"""Fields that differ from run to run."""
+MEASURED = {"seconds", "steps_per_second", "device", "init"}
+"""Fields that differ from run to run: times, and the path of what a run began from."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,13 @@ def finish(process: subprocess.Popen) -> str:
 
 
 def products(folder: Path) -> dict[str, Any]:
-    """What a run leaves, without what it measured of time."""
+    """What a run leaves, without what it measured of time, and of checkpoints the newest: interrupts add some."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
         if path.suffix == ".safetensors":
+            if path.parent.name == "checkpoints" and path != max(path.parent.glob("*.safetensors")):
+                continue
             found[name] = path.read_bytes()
         elif path.name == "metrics.jsonl":
             found[name] = [_timeless(json.loads(line)) for line in path.read_text().splitlines()]

@@ -92,17 +92,19 @@ def _go_on(
 ) -> LoopState:
     saved = done
     metrics = JsonLinesLogger(folder.metrics, keep=mark)
+    mark = metrics.mark
     loggers: list[Logger] = [metrics, TensorBoardLogger(folder.tensorboard, loop.unit, loop.labels, keep=done)]
     try:
         for number in range(done, loop.total):
             improved, lines, draw = loop.step(state, number)
             for logger in loggers:
                 logger.log(lines)
-            state, done = improved, number + 1
+            # Together: an interrupt before leaves none of the step, and its lines are written again.
+            state, done, mark = improved, number + 1, metrics.mark
             progress.advance(*loop.show(lines))
             if done % loop.checkpoint_every == 0 or done == loop.total:
                 with received.held():
-                    _save(folder, loop.unit, state, done, stopwatch, metrics.mark)
+                    _save(folder, loop.unit, state, done, stopwatch, mark)
                 saved = done
                 for name, pixels in draw().items():
                     for logger in loggers:
@@ -111,7 +113,7 @@ def _go_on(
     except (KeyboardInterrupt, RunError):
         if done > saved:
             with received.held():
-                _save(folder, loop.unit, state, done, stopwatch, metrics.mark)
+                _save(folder, loop.unit, state, done, stopwatch, mark)
         raise
     finally:
         for logger in loggers:
