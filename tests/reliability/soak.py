@@ -22,8 +22,8 @@ import tyro
 import alphamepol as am
 from alphamepol.runs.folder import device_name
 
-WARM_UP = 3
-"""Rounds after which everything has been compiled and every pool has its size."""
+WARM_UP = 20
+"""Rounds after which everything has been compiled, and memory that is not needed has been given back."""
 
 
 def resident_mebibytes() -> float:
