@@ -6,8 +6,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from alphamepol.errors import InputError
+from alphamepol.runs.fields import (
+    MemoryKind,
+    above_zero,
+    at_least,
+    at_least_zero,
+    check_network,
+    check_seeds,
+    check_share,
+    check_widths,
+)
 
-MemoryKind = Literal["none", "last", "recurrent"]
 EncoderKind = Literal["auto", "random", "none"]
 MetaMethod = Literal["maml-r", "diayn", "maml-diayn"]
 
@@ -103,11 +112,11 @@ class PretrainConfig:
         if self.encoder not in get_args(EncoderKind):
             raise InputError(f"encoder: {self.encoder!r} was given; choose {', '.join(get_args(EncoderKind))}")
         for field in ("epochs", "horizon", "trajectories", "batch", "neighbours", "max_off_policy_iterations"):
-            _at_least(self, field, 1)
+            at_least(self, field, 1)
         for field in ("seeds", "evaluation_batches", "checkpoint_every"):
-            _at_least(self, field, 1)
-        _check_seeds(self.seed, self.seeds)
-        _check_seeds(self.encoder_seed, 1, "encoder_seed")
+            at_least(self, field, 1)
+        check_seeds(self.seed, self.seeds)
+        check_seeds(self.encoder_seed, 1, "encoder_seed")
         if self.trajectories % self.batch:
             raise InputError(
                 f"trajectories: {self.trajectories} was given; it must be a multiple of batch, which is {self.batch}"
@@ -118,9 +127,9 @@ class PretrainConfig:
                 f"{self.batch * self.horizon}, the particles of a mini-batch"
             )
         for field in ("learning_rate", "trust_region"):
-            _above_zero(self, field)
-        _at_least_zero(self, "feature_noise")
-        _check_network(self)
+            above_zero(self, field)
+        at_least_zero(self, "feature_noise")
+        check_network(self)
         if not self.baseline and self.update == "off-policy":
             raise InputError("baseline: it can be left out with --update on-policy only")
         if self.initial_mean == ():
@@ -193,23 +202,23 @@ class FinetuneConfig:
     def check(self) -> None:
         """Raise an `InputError` on the first field that cannot be."""
         for field in ("tasks", "iterations", "horizon", "steps", "conjugate_gradient_iterations", "line_search_tries"):
-            _at_least(self, field, 1)
+            at_least(self, field, 1)
         for field in ("critic_passes", "critic_batch", "seeds", "checkpoint_every"):
-            _at_least(self, field, 1)
-        _check_seeds(self.seed, self.seeds)
+            at_least(self, field, 1)
+        check_seeds(self.seed, self.seeds)
         if self.steps % self.horizon:
             raise InputError(
                 f"steps: {self.steps} was given; it must be a multiple of horizon, which is {self.horizon}"
             )
         for field in ("goal_radius", "max_kl", "critic_learning_rate"):
-            _above_zero(self, field)
-        _at_least_zero(self, "damping")
+            above_zero(self, field)
+        at_least_zero(self, "damping")
         for field in ("discount", "gae_lambda"):
-            _check_share(self, field)
+            check_share(self, field)
         if not all(math.isfinite(value) for value in self.goals):
             raise InputError(f"goals: {' '.join(map(str, self.goals))} was given; coordinates must be finite")
-        _check_network(self)
-        _check_widths("critic_hidden", self.critic_hidden)
+        check_network(self)
+        check_widths("critic_hidden", self.critic_hidden)
 
 
 @dataclass(frozen=True)
@@ -298,24 +307,24 @@ class MetatrainConfig:
         if self.method not in get_args(MetaMethod):
             raise InputError(f"method: {self.method!r} was given; choose {', '.join(get_args(MetaMethod))}")
         for field in ("iterations", "tasks", "trajectories", "horizon", "conjugate_gradient_iterations"):
-            _at_least(self, field, 1)
+            at_least(self, field, 1)
         for field in ("line_search_tries", "epochs", "batch", "environments", "seeds", "checkpoint_every"):
-            _at_least(self, field, 1)
-        _at_least(self, "skills", 2)
+            at_least(self, field, 1)
+        at_least(self, "skills", 2)
         for field in ("steps", "replay", "warm_up"):
-            _at_least(self, field, self.environments)
+            at_least(self, field, self.environments)
             if getattr(self, field) % self.environments:
                 raise InputError(
                     f"{field}: {getattr(self, field)} was given; it must be a multiple of environments, which is "
                     f"{self.environments}"
                 )
-        _check_seeds(self.seed, self.seeds)
+        check_seeds(self.seed, self.seeds)
         for field in ("inner_rate", "goal_radius", "max_kl", "learning_rate"):
-            _above_zero(self, field)
-        _at_least_zero(self, "damping")
+            above_zero(self, field)
+        at_least_zero(self, "damping")
         for field in ("discount", "target_rate"):
-            _check_share(self, field)
-        _check_network(self)
+            check_share(self, field)
+        check_network(self)
         if self.method == "diayn" and (self.normalise or self.memory != "none"):
             field = "normalise" if self.normalise else "memory"
             raise InputError(
@@ -360,51 +369,3 @@ def _read_value(value: Any, fraction: bool) -> Any:
     if isinstance(value, list):
         return tuple(_read_value(one, fraction) for one in value)
     return float(value) if fraction and isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _at_least(config: AnyConfig, field: str, least: int) -> None:
-    value = getattr(config, field)
-    if value < least:
-        raise InputError(f"{field}: {value} was given; it must be at least {least}")
-
-
-def _above_zero(config: AnyConfig, field: str) -> None:
-    value = getattr(config, field)
-    if not (math.isfinite(value) and value > 0):
-        raise InputError(f"{field}: {value} was given; it must be above 0 and finite")
-
-
-def _at_least_zero(config: AnyConfig, field: str) -> None:
-    value = getattr(config, field)
-    if not (math.isfinite(value) and value >= 0):
-        raise InputError(f"{field}: {value} was given; it must be at least 0 and finite")
-
-
-def _check_share(config: AnyConfig, field: str) -> None:
-    if not 0 <= getattr(config, field) <= 1:
-        raise InputError(f"{field}: {getattr(config, field)} was given; it must be between 0 and 1")
-
-
-def _check_log_std(value: float) -> None:
-    if not -20 <= value <= 20:
-        raise InputError(f"initial_log_std: {value} was given; it must be between -20 and 20")
-
-
-def _check_seeds(first: int, count: int, field: str = "seed") -> None:
-    if first < 0:
-        raise InputError(f"{field}: {first} was given; it must be at least 0")
-    if first + count > 2**32:
-        raise InputError(f"{field}: {first} was given; seeds must be below 2^32")
-
-
-def _check_network(config: AnyConfig) -> None:
-    _check_log_std(config.initial_log_std)
-    _check_widths("hidden", config.hidden)
-    if config.memory not in get_args(MemoryKind):
-        raise InputError(f"memory: {config.memory!r} was given; choose {', '.join(get_args(MemoryKind))}")
-    _at_least(config, "recurrent_units", 1)
-
-
-def _check_widths(field: str, widths: tuple[int, ...]) -> None:
-    if any(width < 1 for width in widths):
-        raise InputError(f"{field}: {widths} was given; every layer needs at least one unit")
