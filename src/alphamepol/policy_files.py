@@ -126,8 +126,6 @@ def read_actions(description: dict[str, Any], kind: str, action_size: int) -> Ac
 
 def check_numbers(policy: Policy) -> None:
     """Raise ValueError if a parameter is not finite, or if a policy divides by what is no size."""
-    if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(policy)):
-        raise ValueError("its numbers are not all finite")
     scales = [] if policy.memory is None else [policy.memory.change_scale, policy.memory.action_scale]
     if policy.scaling is not None:
         if not np.all(np.asarray(policy.scaling.variance) >= 0):
@@ -136,3 +134,5 @@ def check_numbers(policy: Policy) -> None:
     for scale in scales:
         if not (np.all(np.isfinite(scale)) and np.all(np.asarray(scale) > 0)):
             raise ValueError("what its memory or scaling divides by must be finite and above 0")
+    if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(policy)):
+        raise ValueError("its numbers are not all finite")

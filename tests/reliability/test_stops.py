@@ -108,16 +108,12 @@ def test_what_a_crash_left_at_once_is_no_run(tiny: PretrainConfig, tmp_path: Pat
 
 @pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root may write anywhere")
 def test_a_folder_without_permission_is_told(tmp_path: Path) -> None:
-    """As another user, where root runs the tests."""
     folder = tmp_path / "locked"
     folder.mkdir(mode=0o555)
-    for parent in (tmp_path, *tmp_path.parents[:3]):
-        parent.chmod(0o755)
     words = [sys.executable, "-m", "alphamepol", *SETTINGS.split(), "--folder", str(folder / "run")]
     if os.geteuid() == 0:
-        words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *words]
-    home = {"HOME": str(tmp_path), "JAX_ENABLE_COMPILATION_CACHE": "false", "MPLCONFIGDIR": str(tmp_path / "none")}
-    done = subprocess.run(words, env=os.environ | home, capture_output=True, text=True, cwd="/")
+        words = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override", *words]
+    done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 1
     assert f"alphamepol: {folder / 'run'}: Permission denied" in done.stderr
     assert "Traceback" not in done.stderr
