@@ -1,18 +1,29 @@
-"""The command line: `alphamepol COMMAND …`. Heavy imports happen inside the commands, so that --help is quick."""
+"""The command line: `alphamepol COMMAND …`, its exit statuses, and what its mistakes are told by."""
 
 import errno
 import shlex
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 import tyro
 from rich.console import Console
 
 from alphamepol import __version__
+from alphamepol.commands import (
+    Check,
+    Classes,
+    Demo,
+    Evaluate,
+    Export,
+    Finetune,
+    Metatrain,
+    Pretrain,
+    Report,
+    Reproduce,
+)
 from alphamepol.errors import InputError, RunError
-from alphamepol.runs.config import FinetuneConfig, MetatrainConfig, PretrainConfig
+from alphamepol.runs.config import FinetuneConfig, MetatrainConfig, PretrainConfig, config_from_dict
 from alphamepol.runs.interrupts import RunInterrupted
 from alphamepol.runs.presets import (
     CLASSES_WITH_SETTINGS,
@@ -24,252 +35,6 @@ from alphamepol.runs.presets import (
 )
 
 INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
-
-
-@dataclass(frozen=True)
-class Pretrain:
-    """Pre-train one policy per seed that explores every member of CLASS, without reward.
-
-    Fields not given have the values of --preset for CLASS; the defaults below are those of the preset and class on
-    this command line. Example: alphamepol pretrain gridworld-slope --preset quick --alpha 0.2
-    """
-
-    environment_class: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CLASS")]
-    """The class of environments: one that `alphamepol classes` lists, or FILE.py:FUNCTION, a function of your own that
-    returns one."""
-    config: Annotated[PretrainConfig, tyro.conf.arg(name="")]
-    preset: Preset | None = None
-    """paper: the paper's settings, ten seeds; authors: those of the authors' scripts; quick: a minute on two cores;
-    own: for a class that the paper does not have. If not given, paper where there is one, else own."""
-    folder: Path | None = None
-    """The run folder; runs/CLASS-alpha-ALPHA-seed-FIRST if not given, the memory after ALPHA if there is one."""
-    resume: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Continue the run in the folder."""
-    devices: int = 1
-    """How many devices of this machine to use: the seeds are laid over them, else the mini-batches."""
-
-    def run(self) -> None:
-        from alphamepol.runs.pretrain import pretrain
-
-        around = {"folder": self.folder, "resume": self.resume, "devices": self.devices}
-        done = pretrain(self.environment_class, self.config, **around)
-        say(f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/.")
-        member, own = done.summary["members"][-1], _own_class(self.environment_class)
-        say(f"Next: alphamepol evaluate {done.folder}{own}")
-        say(f"  or: alphamepol finetune {done.folder} random{own} --member {member} --tasks 5 --iterations 30")
-
-
-@dataclass(frozen=True)
-class Evaluate:
-    """Measure how well the policies of a run explore each member: entropy, CVaR, heat-maps; several are compared.
-
-    Example: alphamepol evaluate runs/gridworld-slope-alpha-0.2-seed-0
-    """
-
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN …", help_behavior_hint="")]
-    """Run folders, policy files (then --class is needed), names of policies that come with the package, or `random`
-    beside them. Several are measured with the settings of the first."""
-    environment_class: Annotated[str | None, tyro.conf.arg(name="class", metavar="CLASS")] = None
-    """The class to evaluate in, if not the run's own."""
-    alpha: float | None = None
-    """Percentile of the CVaR; the run's own if not given, for a policy file the paper's for CLASS."""
-    feature_noise: float | None = None
-    """Deviation of noise on particles, so that they do not coincide; the run's own if not given."""
-    encoder_seed: int | None = None
-    """Of images: which random network their entropy is taken on; the run's own if not given, for a policy file 0."""
-    batches: int = 40
-    """Mini-batches per member."""
-    folder: Path | None = None
-    """Where the results go; RUN/evaluation-CLASS if not given, for several runs/evaluation-CLASS-RUN-RUN."""
-
-    def run(self) -> None:
-        from alphamepol.runs.evaluate_runs import evaluate_runs
-
-        folder = evaluate_runs(
-            self.runs,
-            class_name=self.environment_class,
-            alpha=self.alpha,
-            feature_noise=self.feature_noise,
-            encoder_seed=self.encoder_seed,
-            batches=self.batches,
-            folder=self.folder,
-        )
-        say(f"Everything is in {folder}: numbers in summary.json, pictures in figures/.")
-
-
-@dataclass(frozen=True)
-class Finetune:
-    """Fine-tune policies with TRPO on tasks in one member (goals, or an environment's own reward), each task apart.
-
-    Several policies in one call are compared.
-
-    The defaults are the paper's settings for the class, or, where it has none, those for a class of your own. Example:
-    alphamepol finetune runs/gridworld-slope-alpha-0.2-seed-0 random --member GWN --tasks 5 --iterations 30
-    """
-
-    inits: Annotated[
-        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN|POLICY|random …", help_behavior_hint="")
-    ]
-    """Where to start from: the folder of a run that trained policies, a policy file, the name of a policy that comes
-    with the package (gridworld-slope/alpha-0.2), or `random` for untrained ones."""
-    member: str
-    """The member of the class to act in."""
-    config: Annotated[FinetuneConfig, tyro.conf.arg(name="")]
-    environment_class: Annotated[str | None, tyro.conf.arg(name="class", metavar="CLASS")] = None
-    """The class to act in, if not the run's own; needed where there is no run."""
-    folder: Path | None = None
-    """Where the results go; runs/finetune-MEMBER-INIT-seed-SEED if not given."""
-    resume: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Continue what is in the folder."""
-    devices: int = 1
-    """How many devices of this machine to use: tasks and seeds are laid over them."""
-
-    def run(self) -> None:
-        from alphamepol.runs.finetune_inits import finetune_inits
-
-        folder = finetune_inits(
-            self.inits,
-            self.member,
-            self.config,
-            class_name=self.environment_class,
-            folder=self.folder,
-            resume=self.resume,
-            devices=self.devices,
-        )
-        say(f"Everything is in {folder}: numbers in summary.json, the curves and the map of goals in figures/.")
-
-
-@dataclass(frozen=True)
-class Metatrain:
-    """Meta-train one policy per seed on CLASS, the baselines that pre-training is compared with.
-
-    maml-r: MAML on random goals. diayn: skills that can be told apart. maml-diayn: MAML on the rewards of these skills.
-    What comes out is fine-tuned as any policy is. CLASS must be written in JAX. Example:
-    alphamepol metatrain gridworld-slope --method maml-r --preset quick
-    """
-
-    environment_class: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CLASS")]
-    """The class of environments: one that `alphamepol classes` lists, or FILE.py:FUNCTION, a function of your own that
-    returns one."""
-    config: Annotated[MetatrainConfig, tyro.conf.arg(name="")]
-    preset: Literal["paper", "quick"] = "paper"
-    """paper: the paper's settings, eight seeds; quick: a minute or two on two cores, one seed."""
-    diayn: Path | None = None
-    """For maml-diayn: the folder of a DIAYN run on CLASS whose skills are the tasks; learned first if not given."""
-    folder: Path | None = None
-    """The run folder; runs/CLASS-METHOD-seed-FIRST if not given."""
-    resume: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Continue the run in the folder."""
-    devices: int = 1
-    """How many devices of this machine to use: the seeds are laid over them."""
-
-    def run(self) -> None:
-        from alphamepol.runs.metatrain import metatrain
-
-        around = {"folder": self.folder, "resume": self.resume, "devices": self.devices}
-        done = metatrain(self.environment_class, self.config, diayn=self.diayn, **around)
-        say(f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/.")
-        member, own = done.summary["members"][-1], _own_class(self.environment_class)
-        say(f"Next: alphamepol finetune {done.folder} random{own} --member {member} --tasks 5 --iterations 30")
-        if self.config.method == "diayn":
-            say(f"  or: alphamepol metatrain {self.environment_class} --method maml-diayn --diayn {done.folder}")
-
-
-@dataclass(frozen=True)
-class Reproduce:
-    """Do experiments of the paper: the runs, the figures, and a verdict on each claim, with a page that shows it all.
-
-    Runs that experiments share are done once; what is done is skipped and what was begun goes on. Example:
-    alphamepol reproduce slope-adverse --scale quick
-    """
-
-    what: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="WHAT …", help_behavior_hint="")]
-    """Claims (then only the runs that they need are done), experiments, or all, also if nothing is given;
-    docs/reproduction.md lists them."""
-    scale: Literal["quick", "paper"] = "quick"
-    """quick: a miniature of each that takes minutes on two cores; paper: the paper's settings, for a GPU."""
-    folder: Path | None = None
-    """Where everything goes; runs/reproduction-SCALE if not given."""
-    dry_run: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Only list the runs, what is done already, and about how long the rest will take on this device."""
-
-    def run(self) -> None:
-        from alphamepol.experiments.reproduce import reproduce
-
-        folder = self.folder or Path("runs") / f"reproduction-{self.scale}"
-        reproduce(self.what, self.scale, folder, dry_run=self.dry_run)
-
-
-@dataclass(frozen=True)
-class Report:
-    """Write one HTML page, which needs nothing but itself: of a reproduction, or of any runs.
-
-    Example: alphamepol report runs/reproduction-quick
-    """
-
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER …", help_behavior_hint="")]
-    """The folder of a reproduction, whose claims are decided anew, or folders of runs."""
-    out: Path | None = None
-    """The page; report.html in the folder if not given, for several runs here."""
-
-    def run(self) -> None:
-        from alphamepol.experiments.reproduce import report
-
-        if not self.runs:
-            raise InputError("folder: none was given; name that of a reproduction, or of runs")
-        say(f"Written: {report(self.runs, self.out)}")
-
-
-@dataclass(frozen=True)
-class Export:
-    """Write a policy for other libraries.
-
-    sb3: a zip that TRPO of sb3_contrib and PPO of stable_baselines3 `load`, ready to go on training.
-    safetensors: weights by name (docs/finetuning.md says which). Example:
-    alphamepol export runs/gridworld-slope-alpha-0.2-seed-0 --to sb3 policy.zip
-    """
-
-    run_folder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The folder of a run that trained policies, a policy file, or the name of a policy that comes with the package."""
-    out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")]
-    """The file to write."""
-    to: Literal["sb3", "safetensors"]
-    """The format."""
-    seed: int | None = None
-    """Which of the run's policies; the first if not given."""
-    environment_class: Annotated[str | None, tyro.conf.arg(name="class", metavar="CLASS")] = None
-    """For sb3, the class whose spaces the policy acts in, if not the run's own; needed for a policy file."""
-
-    def run(self) -> None:
-        from alphamepol.runs.export import export
-
-        export(self.run_folder, self.out, self.to, seed=self.seed, environment_class=self.environment_class)
-        say(f"Written: {self.out}")
-
-
-@dataclass(frozen=True)
-class Classes:
-    """List what can be named as CLASS, with members and spaces."""
-
-    def run(self) -> None:
-        from alphamepol.runs.listing import print_classes
-
-        print_classes(Console())
-
-
-@dataclass(frozen=True)
-class Demo:
-    """Show the point of α: MEPOL against αMEPOL on gridworld-slope with the quick preset, in a minute or two."""
-
-    folder: Path = Path("runs/demo")
-    """Where everything goes. A demo that was interrupted goes on; one that is done is shown again."""
-    seed: int = 0
-    """The seed of both runs."""
-
-    def run(self) -> None:
-        from alphamepol.experiments.demo import run_demo
-
-        run_demo(self.folder, self.seed)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -308,15 +73,6 @@ def _again(arguments: list[str]) -> str:
     return shlex.join(["alphamepol", *(word for word in arguments if word != "--resume"), *resume])
 
 
-def _own_class(class_name: str) -> str:
-    """What commands that read a run need for a class that is a program: no file has a program run."""
-    return f" --class {class_name}" if ":" in class_name else ""
-
-
-def say(sentence: str) -> None:
-    Console(soft_wrap=True, highlight=False, markup=False).print(sentence)
-
-
 def _parse(arguments: list[str]) -> Any:
     """Parse twice: defaults depend on the class and the preset, which only a parser can tell for sure."""
     words = [word.removeprefix("--preset=") for word in arguments]
@@ -334,6 +90,8 @@ def _parse(arguments: list[str]) -> Any:
     if isinstance(parsed, Pretrain):
         class_name = parsed.environment_class
         config = preset(parsed.preset or usual_preset(class_name), class_name)
+    elif isinstance(parsed, Check):
+        config = _settings_to_check(parsed)
     elif isinstance(parsed, Finetune):
         finetuning = finetuning_preset(_class_of(parsed))
     elif isinstance(parsed, Metatrain):
@@ -343,24 +101,44 @@ def _parse(arguments: list[str]) -> Any:
     return _parse_with_defaults(arguments, config, finetuning, meta)
 
 
+def _settings_to_check(command: Check) -> PretrainConfig:
+    """Those of the run that is looked through, if it is one of the class and no preset is asked for."""
+    class_name = command.environment_class
+    described = _described(command.run_folder) if command.run_folder and command.preset is None else {}
+    if described.get("class") == class_name and described.get("command") == "pretrain":
+        try:
+            return config_from_dict(PretrainConfig, described["config"])
+        except (KeyError, TypeError, AttributeError):
+            pass  # who reads the run says what is wrong
+    return preset(command.preset or usual_preset(class_name), class_name)
+
+
 def _class_of(command: Finetune) -> str:
     """The class that fine-tuning is in: the one given, else that of the first run."""
-    from alphamepol.files import from_json
-
     for init in command.inits if command.environment_class is None else ():
         if (named := init.partition("/")[0]) in CLASSES_WITH_SETTINGS and not Path(init).exists():
             return named  # a policy that comes with the package
-        try:
-            return str(from_json((Path(init) / "config.json").read_bytes())["class"])
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # not a run; who reads it says so
+        if class_name := _described(init).get("class"):
+            return str(class_name)
     return command.environment_class or "gridworld-slope"
+
+
+def _described(run: str) -> dict[str, Any]:
+    """What a run's config.json says; nothing if it is none, which who reads it will tell."""
+    from alphamepol.files import from_json
+
+    try:
+        described = from_json((Path(run) / "config.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return described if isinstance(described, dict) else {}
 
 
 def _parse_with_defaults(
     arguments: list[str], config: PretrainConfig, finetuning: FinetuneConfig, meta: MetatrainConfig
 ) -> Any:
     commands: Any = Annotated[Pretrain, tyro.conf.subcommand("pretrain", default=Pretrain(tyro.MISSING, config))]
+    commands |= Annotated[Check, tyro.conf.subcommand("check", default=Check(tyro.MISSING, config))]
     default = Finetune(tyro.MISSING, tyro.MISSING, finetuning)
     commands |= Annotated[Finetune, tyro.conf.subcommand("finetune", default=default)]
     default = Metatrain(tyro.MISSING, meta)

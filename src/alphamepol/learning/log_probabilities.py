@@ -60,3 +60,13 @@ def score_sum(
 def _flat(leaf: Shaped[Array, "..."], axes: int) -> Shaped[Array, "rows ..."]:
     """The first axes as one."""
     return leaf.reshape(-1, *leaf.shape[axes:])
+
+
+def scores_along(
+    policy: Policy,
+    direction: Policy,
+    perceived: Shaped[Array, "*batch time inputs"],
+    actions: Shaped[Array, "..."],
+) -> Float[Array, "*batch time"]:
+    """∇ ln π of every action, in one direction of the parameters."""
+    return jax.jvp(lambda policy: log_probabilities(policy, perceived, actions), (policy,), (direction,))[1]

@@ -3,7 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
 from alphamepol.environments.cmp import CMP, HasPlace
 from alphamepol.policies import Policy
@@ -21,11 +21,18 @@ class Rollout(eqx.Module):
     ended: Bool[Array, "*time"]
     """Whether the state reached ends the episode."""
     valid: Bool[Array, "*time"]
+    states: PyTree[Array] | None = None
+    """Those acted in, where they are asked for."""
 
 
 def rollout(policy: Policy, member: CMP, horizon: int, task: Task | None = None, *, key: PRNGKeyArray) -> Rollout:
     """Act for `horizon` steps in one member; after an early end the state stands still and steps are not valid."""
     return _act(policy, member, horizon, task, restart=False, key=key)[0]
+
+
+def rollout_states(policy: Policy, member: CMP, horizon: int, *, key: PRNGKeyArray) -> Rollout:
+    """The same without a task, with the states that were acted in."""
+    return _act(policy, member, horizon, None, restart=False, keep=True, key=key)[0]
 
 
 def rollout_episodes(
@@ -39,7 +46,14 @@ def rollout_episodes(
 
 
 def _act(
-    policy: Policy, member: CMP, horizon: int, task: Task | None, *, restart: bool, key: PRNGKeyArray
+    policy: Policy,
+    member: CMP,
+    horizon: int,
+    task: Task | None,
+    *,
+    restart: bool,
+    keep: bool = False,
+    key: PRNGKeyArray,
 ) -> tuple[Rollout, Shaped[Array, " inputs"]]:
     reset_key, steps_key = jax.random.split(key)
     start = member.reset(key=reset_key)
@@ -57,7 +71,9 @@ def _act(
             reward = jnp.where(alive, task.reward(member, state, action, reached), 0.0)
         perceived = policy.perceive(observation, recollection)
         place = member.place(reached) if isinstance(member, HasPlace) else None
-        step = Rollout(perceived, action, member.features(reached), place, reward, ended, alive)
+        step = Rollout(
+            perceived, action, member.features(reached), place, reward, ended, alive, state if keep else None
+        )
         if restart:
             fresh = member.reset(key=jax.random.fold_in(step_key, 2))
             reached, remembered = _choose(ended, (fresh, policy.begin()), (reached, remembered))

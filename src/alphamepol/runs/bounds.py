@@ -1,0 +1,278 @@
+"""The paper's theory for a class and a policy: distances of state distributions, their bounds, and what they assume."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
+
+from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.host import AnyClass
+from alphamepol.estimation.risk import tail_count
+from alphamepol.images import RandomEncoder
+from alphamepol.learning.alphamepol import on_policy_gradient
+from alphamepol.learning.log_probabilities import scores_along
+from alphamepol.policies import Policy
+from alphamepol.runs.particles import encode
+from alphamepol.sampling.coupled import act_everywhere, start_everywhere, step_everywhere, visit
+from alphamepol.sampling.trajectories import Trajectories
+from alphamepol.theory import (
+    BaselineTradeOff,
+    Cells,
+    baseline_trade_off,
+    entropy_gap_bound,
+    entropy_of_cells,
+    lipschitz,
+    one_step_bound,
+    pairs,
+    partition,
+    shares,
+    sharp_entropy_gap_bound,
+    variation,
+    wasserstein,
+    wasserstein_bound,
+)
+
+TRAJECTORIES, STATES, DRAWS = 8, 150, 16
+"""Of dynamics: trajectories per member, the states that are chosen from them, and how often a step is drawn there."""
+POINTS = 400
+"""Particles of a member that Wasserstein distances are taken on."""
+
+
+@dataclass(frozen=True)
+class Dynamics:
+    """How far apart members are at the start and after a step, with common random numbers; rows and columns are
+    members. Only environments written in JAX can be put into a state to see."""
+
+    starts_differ: Float[np.ndarray, "members members"]
+    starts_distance: Float[np.ndarray, "members members"]
+    steps_differ: Float[np.ndarray, "members members"]
+    """From states visited in the row's member: the share of steps after which the two are in different states."""
+    steps_distance: Float[np.ndarray, "members members"]
+    """The largest mean distance after a step from the same state, over all states that were visited."""
+    lipschitz: float
+    """The largest of all members."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Distances of state distributions, a row and a column per member, and what the theory says of them."""
+
+    members: tuple[str, ...]
+    variation_low: Float[np.ndarray, "members members"]
+    variation_high: Float[np.ndarray, "members members"]
+    wasserstein: Float[np.ndarray, "members members"]
+    wasserstein_chance: float
+    """Between two samples of one member, on average."""
+    cell_entropies: Float[np.ndarray, " members"]
+    cells: int
+    """Those that any member was in."""
+    smallest: float
+    """σ: the smallest probability of one of them in any member."""
+    horizon: int
+    ends: bool
+    """Whether trajectories ended early, which the theory does not know."""
+    dynamics: Dynamics | None
+
+    @property
+    def diameter(self) -> tuple[float, float]:
+        """(D1): the π-diameter, from a low and from a high estimate."""
+        return float(self.variation_low.max()), float(self.variation_high.max())
+
+    @property
+    def one_step_bound(self) -> float | None:
+        """(D2); at most 1 says something."""
+        if self.dynamics is None:
+            return None
+        found = self.dynamics.starts_differ, self.dynamics.steps_differ
+        return max(
+            (one_step_bound(float(a), float(b), self.horizon) for a, b in zip(*map(_off_diagonal, found), strict=True)),
+            default=0.0,
+        )
+
+    @property
+    def wasserstein_bound(self) -> float | None:
+        """(D3)."""
+        if self.dynamics is None:
+            return None
+        found = self.dynamics.starts_distance, self.dynamics.steps_distance
+        both = zip(*map(_off_diagonal, found), strict=True)
+        bounds = [wasserstein_bound(float(a), float(b), self.dynamics.lipschitz, self.horizon) for a, b in both]
+        return max(bounds, default=0.0)
+
+    @property
+    def entropy_gap(self) -> float:
+        """The largest difference of entropies on cells."""
+        return float(np.ptp(self.cell_entropies))
+
+    @property
+    def entropy_gap_bound(self) -> float:
+        """(D4)."""
+        return entropy_gap_bound(self.diameter[1], self.smallest)
+
+    @property
+    def sharp_entropy_gap_bound(self) -> float:
+        """(D5)."""
+        return sharp_entropy_gap_bound(self.diameter[1], self.cells)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: what is not finite, or cannot be known, is left out."""
+        numbers: dict[str, float | None] = {
+            "diameter_low": self.diameter[0],
+            "diameter_high": self.diameter[1],
+            "one_step_bound": self.one_step_bound,
+            "wasserstein": float(self.wasserstein.max()),
+            "wasserstein_chance": self.wasserstein_chance,
+            "wasserstein_bound": self.wasserstein_bound,
+            "lipschitz": None if self.dynamics is None else self.dynamics.lipschitz,
+            "entropy_gap": self.entropy_gap,
+            "entropy_gap_bound": self.entropy_gap_bound,
+            "sharp_entropy_gap_bound": self.sharp_entropy_gap_bound,
+            "smallest_probability": self.smallest,
+            "cells": self.cells,
+        }
+        return {name: value for name, value in numbers.items() if value is not None and math.isfinite(value)}
+
+
+def measure_bounds(
+    particles: Sequence[Float[np.ndarray, "trajectories time features"]],
+    valid: Sequence[Bool[np.ndarray, "trajectories time"]],
+    members: Sequence[str],
+    dynamics: Dynamics | None,
+    cells: Cells | None = None,
+) -> Bounds:
+    """Compare the state distributions of members, from trajectories in each; on `cells` of one's own, if given."""
+    inside = [points[of] for points, of in zip(particles, valid, strict=True)]
+    cells = cells or partition(np.concatenate(inside))
+    counts = [_count(points, of, cells) for points, of in zip(particles, valid, strict=True)]
+    distributions = np.stack([shares(of_member) for of_member in counts])
+    seen = distributions[:, distributions.max(axis=0) > 0]
+    size = len(members)
+    low, high, distance = (np.zeros((size, size)) for _ in range(3))
+    samples = [_some(points, of) for points, of in zip(particles, valid, strict=True)]
+    points = min(len(half) for halves in samples for half in halves)
+    for i, j in pairs(size):
+        found = variation(counts[i], counts[j])
+        low[i, j] = low[j, i] = found.low
+        high[i, j] = high[j, i] = found.high
+        distance[i, j] = distance[j, i] = wasserstein(samples[i][0][:points], samples[j][0][:points])
+    return Bounds(
+        members=tuple(members),
+        variation_low=low,
+        variation_high=high,
+        wasserstein=distance,
+        wasserstein_chance=float(np.mean([wasserstein(*(half[:points] for half in halves)) for halves in samples])),
+        cell_entropies=np.array([entropy_of_cells(one) for one in distributions]),
+        cells=seen.shape[1],
+        smallest=float(seen.min()),
+        horizon=particles[0].shape[1],
+        ends=not all(of.all() for of in valid),
+        dynamics=dynamics,
+    )
+
+
+def measure_dynamics(
+    policy: Policy,
+    environment_class: AnyClass,
+    horizon: int,
+    encoder: RandomEncoder | None,
+    units: Float[Array, " features"] | None,
+    *,
+    key: PRNGKeyArray,
+) -> Dynamics | None:
+    """Start and step all members with common random numbers, where states are at hand; None of a host's class."""
+    if not isinstance(environment_class, EnvironmentClass):
+        return None
+    keys = jax.random.split(key, 4)
+    size = {"horizon": horizon, "trajectories": TRAJECTORIES, "count": STATES}
+    visited = visit(policy, environment_class, **size, key=keys[0])
+    started = start_everywhere(environment_class, draws=STATES, key=keys[1])
+    stepped = step_everywhere(visited, environment_class, draws=DRAWS, key=keys[2])
+    acted = act_everywhere(policy, visited, environment_class, draws=DRAWS, key=keys[3])
+    measured = partial(_as_measured, encoder=encoder, units=units)
+    starts, steps = measured(started.particles), measured(stepped.particles)
+    members = range(len(environment_class))
+    of_steps = np.stack([[_distance(steps[:, i], steps[:, j]).mean(axis=-1).max() for j in members] for i in members])
+    points, reached = measured(visited.particles), measured(acted)
+    differ = np.asarray(stepped.differ)
+    return Dynamics(
+        starts_differ=np.asarray(started.differ),
+        starts_distance=np.stack([[_distance(starts[i], starts[j]).mean() for j in members] for i in members]),
+        steps_differ=np.stack([differ[i, i] for i in members]),
+        steps_distance=of_steps,
+        lipschitz=max(lipschitz(points[i], reached[i]) for i in members),
+    )
+
+
+def measure_trade_off(
+    policy: Policy, trajectories: Trajectories, entropies: Float[Array, " minibatches"], alpha: float
+) -> BaselineTradeOff | None:
+    """(D6) and (D7) of one seed's epoch, along its gradient: half of the mini-batches find it, the others are judged.
+
+    None if there are too few mini-batches for that.
+    """
+    half = len(entropies) // 2
+    if half < 2:
+        return None
+    scores = _scores(policy, trajectories, entropies, half, tail_count(alpha, half))
+    judged = np.asarray(scores, float), np.asarray(entropies[half:], float)
+    return baseline_trade_off(*judged, tail_count(alpha, len(entropies) - half))
+
+
+@partial(jax.jit, static_argnums=(3, 4))
+def _scores(policy, trajectories, entropies, half: int, tail: int) -> Float[Array, " minibatches"]:
+    """f·u of the later mini-batches, u being the gradient of the earlier ones, of length 1."""
+    earlier, later = (
+        jax.tree.map(lambda leaf, of=of: leaf[of], trajectories) for of in (slice(half), slice(half, None))
+    )
+    gradient = on_policy_gradient(policy, earlier, entropies[:half], tail_size=tail, baseline=False)
+    flat, unravel = ravel_pytree(gradient)
+    # With a tail of one, the gradient without b is zero: any direction will do.
+    length = jnp.linalg.norm(flat)
+    direction = unravel(jnp.where(length > 0, flat / jnp.where(length > 0, length, 1.0), flat.size**-0.5))
+    scores = scores_along(policy, direction, later.perceived, later.actions)
+    return jnp.sum(jnp.where(later.valid, scores, 0.0), axis=(-1, -2))
+
+
+def _count(
+    points: Float[np.ndarray, "trajectories time features"], valid: Bool[np.ndarray, "trajectories time"], cells: Cells
+) -> Float[np.ndarray, "trajectories cells"]:
+    """How often each trajectory was in each cell."""
+    numbers = cells.numbers(points.reshape(-1, points.shape[-1])).reshape(valid.shape)
+    return np.stack(
+        [np.bincount(of[inside], minlength=cells.count) for of, inside in zip(numbers, valid, strict=True)]
+    ).astype(float)
+
+
+def _some(
+    points: Float[np.ndarray, "trajectories time features"], valid: Bool[np.ndarray, "trajectories time"]
+) -> list[Float[np.ndarray, "points features"]]:
+    """Some particles of each half of the trajectories, in random order."""
+    random = np.random.default_rng(0)
+    halves = [points[i::2][valid[i::2]] for i in range(2)] if len(points) > 1 else [points[valid]] * 2
+    return [random.permutation(half)[:POINTS] for half in halves]
+
+
+def _as_measured(
+    features: Shaped[Array, "*sets features"],
+    encoder: RandomEncoder | None,
+    units: Float[Array, " features"] | None,
+) -> Float[np.ndarray, "*sets measured"]:
+    """Particles as entropies are taken of them, without noise."""
+    if encoder is not None:
+        features = encode(encoder, features[None], jax.random.key(0)[None], noisy=False)[0]
+    return np.asarray(features if units is None else features / units, float)
+
+
+def _distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(first - second, axis=-1)
+
+
+def _off_diagonal(matrix: Float[np.ndarray, "members members"]) -> Float[np.ndarray, " pairs"]:
+    return matrix[~np.eye(len(matrix), dtype=bool)]

@@ -1,0 +1,374 @@
+"""What a class is like under a policy, before anything is trained on it."""
+
+import dataclasses
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from alphamepol.diagnostics import Aliasing, Draws, Scale, aliasing, draws, effective_share, scale_of
+from alphamepol.environments.host import AnyClass
+from alphamepol.environments.registry import resolve_class
+from alphamepol.estimation.entropy import particle_entropy
+from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
+from alphamepol.images import RandomEncoder
+from alphamepol.learning.alphamepol import Learner, weigh
+from alphamepol.learning.log_probabilities import log_probabilities
+from alphamepol.policies import GaussianPolicy, Policy, stack_policies
+from alphamepol.runs.bounds import Bounds, measure_bounds, measure_dynamics, measure_trade_off
+from alphamepol.runs.checks import check_horizon, check_particles, check_policy_fits, check_start, check_units
+from alphamepol.runs.config import PretrainConfig
+from alphamepol.runs.epoch import draw_epoch, improve, neighbours_of_minibatches, untrained_policies
+from alphamepol.runs.particles import find_encoder, measurable, particle_size, units_of
+from alphamepol.runs.visits import VisitMap, visit_map
+from alphamepol.sampling.sampler import collect
+from alphamepol.sampling.trajectories import Trajectories
+from alphamepol.seeds import seed_keys, split_purposes
+from alphamepol.theory import BaselineTradeOff
+
+BATCHES = 12
+"""Mini-batches in each member."""
+FEWER = 4
+"""Of those, so many are measured again with other k."""
+MINIBATCHES = 20
+"""At most so many are learned from, to see what a learning rate does."""
+FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
+"""Of the learning rate."""
+STAGES = ("sampling every member", "neighbours", "other k and B", "learning rates", "dynamics", "distances")
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """How the entropy of members depends on a setting."""
+
+    settings: tuple[int, ...]
+    entropies: Float[np.ndarray, "settings members"]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What one epoch with some learning rate does to the policy, by its own samples."""
+
+    rate: float
+    effective: float
+    """The effective share of importance-weighted samples afterwards, in the median mini-batch."""
+    worst: float
+    """The same in the worst."""
+    kl: float
+    iterations: int
+    backtracks: int
+    gain: float
+    """Of the objective, by importance weights."""
+
+
+@dataclass(frozen=True)
+class Actions:
+    """Of vectors: how large actions are beside the range that the environment applies."""
+
+    sigma: Float[np.ndarray, " components"]
+    half_ranges: Float[np.ndarray, " components"]
+    """Infinite where there is no range."""
+    clipped: float
+    """The share of components outside their range."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All that is found; rows are members."""
+
+    class_name: str
+    policy: str
+    members: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    config: PretrainConfig
+    """The settings that were looked at."""
+    neighbours: int
+    """The k that entropies were taken with: that of the settings, if it can be."""
+    entropies: Float[np.ndarray, "members minibatches"]
+    ceilings: tuple[float, ...]
+    aliasing: tuple[Aliasing, ...]
+    fewest: int
+    """Particles of the smallest mini-batch."""
+    lengths: Float[np.ndarray, " members"]
+    """Mean steps of a trajectory."""
+    own_neighbours: Float[np.ndarray, " members"]
+    """The share of a particle's neighbours that are of its own trajectory."""
+    observations: Scale
+    particles: Scale
+    """As they are, before any unit."""
+    actions: Actions | None
+    by_neighbours: Sensitivity
+    by_batch: Sensitivity
+    learned: tuple[Learned, ...]
+    draws: tuple[Draws, ...]
+    bounds: Bounds
+    trade_off: BaselineTradeOff | None
+    visits: VisitMap | None
+    encoded: bool
+    """Whether particles are images, taken through the random encoder."""
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """Trajectories in every member, in its order, `batches` mini-batches each; and ready for their entropy."""
+
+    raw: Trajectories
+    measured: Trajectories
+    members: int
+
+    def by_member(self, values: Any) -> np.ndarray:
+        """An array of mini-batches, member by member."""
+        array = np.asarray(values)[0]
+        return array.reshape(self.members, -1, *array.shape[1:])
+
+
+def diagnose(
+    environment_class: AnyClass | str,
+    config: PretrainConfig,
+    policy: Policy | None = None,
+    *,
+    label: str = "Random",
+    batches: int = BATCHES,
+    stage: Callable[[str], AbstractContextManager[Any]] = lambda name: nullcontext(),
+) -> Diagnosis:
+    """Look at a class through a policy, with the settings of a run that is to be.
+
+    **Arguments**
+
+    - `environment_class`: a class or its name.
+    - `config`: the settings; all but those of evaluation and checkpoints count.
+    - `policy`: whose samples are looked at; an untrained one of seed `config.seed` if not given, called `label`.
+    - `batches`: mini-batches that are sampled in each member.
+    - `stage`: is entered with the name of each of `STAGES`, and may show progress.
+    """
+    config.check()
+    environment_class = resolve_class(environment_class, config.probabilities)
+    check_start(environment_class, config)
+    check_horizon(environment_class, config.horizon)
+    config = dataclasses.replace(config, seeds=1)
+    if policy is None:
+        policy = untrained_policies(environment_class, config)[config.seed]
+    check_policy_fits(policy, environment_class)
+    policies, encoder, units = stack_policies([policy]), find_encoder(environment_class, config), units_of(policy)
+    check_units(units, particle_size(environment_class, config), environment_class.name)
+    keys = split_purposes(seed_keys([config.seed])).evaluation
+    names = environment_class.names
+    with jax.default_matmul_precision(config.matmul_precision):
+        with stage(STAGES[0]):
+            samples = _sample(policies, environment_class, config, encoder, batches, keys)
+        with stage(STAGES[1]):
+            found, fewest = _aliasing(samples, encoder, units, config)
+            safe = max(one.largest for one in found)
+            k = max(1, min(max(config.neighbours, safe), fewest - 1))
+            neighbourhood = neighbours_of_minibatches(samples.measured, k)
+            entropies = samples.by_member(_entropies(neighbourhood))
+            own = samples.by_member(_own_share(neighbourhood, config.horizon)).mean(axis=1)
+        with stage(STAGES[2]):
+            by_neighbours = _other_neighbours(samples, config.neighbours, safe, fewest)
+            by_batch = _other_batches(samples, config.batch, k, fewest)
+        with stage(STAGES[3]):
+            usable = dataclasses.replace(config, neighbours=k)
+            learned, trade_off = _try_rates(policies, environment_class, usable, encoder, keys)
+        with stage(STAGES[4]):
+            dynamics = measure_dynamics(policy, environment_class, config.horizon, encoder, units, key=keys[0])
+        with stage(STAGES[5]):
+            particles, valid = (samples.by_member(part) for part in (samples.measured.particles, samples.raw.valid))
+            by_trajectory = [part.reshape(len(names), -1, *part.shape[3:]) for part in (particles, valid)]
+            bounds = measure_bounds(list(by_trajectory[0]), list(by_trajectory[1]), names, dynamics)
+    return Diagnosis(
+        class_name=environment_class.name,
+        policy=label,
+        members=names,
+        probabilities=environment_class.probabilities,
+        config=config,
+        neighbours=k,
+        entropies=entropies,
+        ceilings=tuple(_ceiling(environment_class, number, units) for number in range(len(names))),
+        aliasing=found,
+        fewest=fewest,
+        lengths=valid.sum(axis=-1).mean(axis=(1, 2)),
+        own_neighbours=own,
+        observations=scale_of(_observations(policy, samples.raw)),
+        particles=scale_of(np.asarray(samples.raw.particles)[np.asarray(samples.raw.valid)]),
+        actions=_actions(policy, environment_class, samples.raw),
+        by_neighbours=by_neighbours,
+        by_batch=by_batch,
+        learned=learned,
+        draws=tuple(draws(p, config.minibatches) for p in environment_class.probabilities),
+        bounds=bounds,
+        trade_off=trade_off,
+        visits=_visits(samples, environment_class),
+        encoded=encoder is not None,
+    )
+
+
+def _sample(
+    policies: Policy,
+    environment_class: AnyClass,
+    config: PretrainConfig,
+    encoder: RandomEncoder | None,
+    batches: int,
+    keys: Key[Array, " seeds"],
+) -> _Samples:
+    count = len(environment_class)
+    members = jnp.repeat(jnp.arange(count), batches)[None]
+    size = {"batch": config.batch, "horizon": config.horizon}
+    raw = collect(policies, environment_class, members, **size, keys=keys)
+    # One neighbour is the least that can be measured.
+    check_particles(raw, environment_class.names, config.seed_list, 1, "check")
+    measured = measurable(raw, encoder, units_of(policies), config.feature_noise, keys=keys)
+    return _Samples(raw, measured, count)
+
+
+def _aliasing(
+    samples: _Samples, encoder: RandomEncoder | None, units: Float[Array, " features"] | None, config: PretrainConfig
+) -> tuple[tuple[Aliasing, ...], int]:
+    """Of each member, as entropies are taken; and how many particles the smallest mini-batch has."""
+    particles, valid = (samples.by_member(part) for part in (samples.measured.particles, samples.raw.valid))
+    flat = particles.reshape(*particles.shape[:2], -1, particles.shape[-1])
+    inside = valid.reshape(*valid.shape[:2], -1)
+    return tuple(aliasing(*of) for of in zip(flat, inside, strict=True)), int(inside.sum(axis=-1).min())
+
+
+def _other_neighbours(samples: _Samples, k: int, safe: int, fewest: int) -> Sensitivity:
+    """Entropies with a quarter to four times the k, as far as that can be."""
+    wanted = {max(1, k // 4), max(1, k // 2), k, 2 * k, 4 * k}
+    tried = sorted(k for k in wanted if safe <= k < fewest)
+    some = _first_minibatches(samples, FEWER)
+    found = [samples.by_member(_entropies(neighbours_of_minibatches(some, k))).mean(axis=1) for k in tried]
+    return Sensitivity(tuple(tried), np.array(found).reshape(len(tried), samples.members))
+
+
+def _first_minibatches(samples: _Samples, count: int) -> Trajectories:
+    """The first mini-batches of each member."""
+    batches = samples.measured.members.shape[1] // samples.members
+    chosen = np.concatenate([np.arange(i * batches, i * batches + min(count, batches)) for i in range(samples.members)])
+    return jax.tree.map(lambda leaf: leaf[:, chosen], samples.measured)
+
+
+def _other_batches(samples: _Samples, batch: int, k: int, fewest: int) -> Sensitivity:
+    """Entropies of half, twice and four times as many trajectories together, as far as there are so many."""
+    particles, valid = (samples.by_member(part) for part in (samples.measured.particles, samples.raw.valid))
+    members, batches, _, time, features = particles.shape
+    tried, found = [], []
+    for together in sorted({max(1, batch // 2), batch, 2 * batch, 4 * batch}):
+        sets = batches * batch // together
+        if sets == 0:
+            continue
+        inside = valid.reshape(members, -1, time)[:, : sets * together].reshape(members, sets, -1)
+        if inside.sum(axis=-1).min() <= k:
+            continue
+        points = particles.reshape(members, -1, time, features)[:, : sets * together]
+        neighbourhood = nearest_neighbours(points.reshape(members, sets, -1, features), k, inside)
+        tried.append(together)
+        found.append(np.asarray(_entropies(neighbourhood)).mean(axis=1))
+    return Sensitivity(tuple(tried), np.array(found).reshape(len(tried), members))
+
+
+def _try_rates(
+    policies: Policy,
+    environment_class: AnyClass,
+    config: PretrainConfig,
+    encoder: RandomEncoder | None,
+    keys: Key[Array, " seeds"],
+) -> tuple[tuple[Learned, ...], BaselineTradeOff | None]:
+    """One epoch, from the same samples, with each of some learning rates."""
+    minibatches = min(config.minibatches, MINIBATCHES)
+    config = dataclasses.replace(config, trajectories=minibatches * config.batch)
+    members, epoch_keys = draw_epoch(keys, 0, environment_class.probabilities, minibatches)
+    size = {"batch": config.batch, "horizon": config.horizon}
+    trajectories = collect(policies, environment_class, members, **size, keys=epoch_keys)
+    measured = measurable(trajectories, encoder, units_of(policies), config.feature_noise, keys=epoch_keys)
+    fewest = int(jnp.min(jnp.sum(trajectories.valid, axis=(-1, -2))))
+    if fewest <= config.neighbours:
+        return (), None
+    neighbourhood = neighbours_of_minibatches(measured, config.neighbours)
+    if bool(jnp.any((neighbourhood.radii == 0) & neighbourhood.valid)):
+        return (), None  # no entropy, and no gradient
+    learners = jax.vmap(Learner.start)(policies)
+    found = []
+    for factor in FACTORS:
+        tried = dataclasses.replace(config, learning_rate=factor * config.learning_rate)
+        improved, report = improve(learners, trajectories, neighbourhood, tried, keys=epoch_keys)
+        shares = effective_shares(policies, improved.policy, trajectories, neighbourhood)[0]
+        parts = jax.device_get((report.kl, report.iterations, report.backtracks))
+        kl, iterations, backtracks = (part[0].item() for part in parts)
+        gain = float(report.objective_after[0] - report.objective[0])
+        found.append(
+            Learned(
+                tried.learning_rate, float(np.median(shares)), float(shares.min()), kl, iterations, backtracks, gain
+            )
+        )
+    policy, samples, entropies = jax.tree.map(lambda leaf: leaf[0], (policies, trajectories, _entropies(neighbourhood)))
+    return tuple(found), measure_trade_off(policy, samples, entropies, config.alpha)
+
+
+def effective_shares(
+    before: Policy, after: Policy, trajectories: Trajectories, neighbourhood: Neighbourhood
+) -> Float[np.ndarray, "seeds minibatches"]:
+    """Of each mini-batch, the effective share of samples that a policy's importance weights leave (E4)."""
+    return effective_share(np.asarray(_log_weights(before, after, trajectories, neighbourhood), float))
+
+
+@jax.jit
+def _log_weights(before, after, trajectories, neighbourhood) -> Float[Array, "seeds minibatches particles"]:
+    def one_seed(before, after, trajectories, neighbourhood):
+        samples = trajectories.perceived, trajectories.actions
+        log_ratios = log_probabilities(after, *samples) - log_probabilities(before, *samples)
+        return weigh(log_ratios, trajectories, neighbourhood)[0]
+
+    return jax.lax.map(lambda one: one_seed(*one), (before, after, trajectories, neighbourhood))
+
+
+@jax.jit
+def _entropies(neighbourhood: Neighbourhood) -> Float[Array, "rows sets"]:
+    return jax.vmap(jax.vmap(particle_entropy))(neighbourhood)
+
+
+def _own_share(neighbourhood: Neighbourhood, horizon: int) -> Float[Array, "rows sets"]:
+    """The share of neighbours that are of the particle's own trajectory, of which each has `horizon` particles."""
+    valid = neighbourhood.valid
+    number = jnp.arange(valid.shape[-1]) // horizon
+    if neighbourhood.among is not None:
+        own = jnp.sum(neighbourhood.among & (number[:, None] == number), axis=-1) / neighbourhood.k
+    else:
+        own = jnp.mean(number[neighbourhood.indices] == number[:, None], axis=-1)
+    return jnp.sum(jnp.where(valid, own, 0.0), axis=-1) / jnp.sum(valid, axis=-1)
+
+
+def _observations(policy: Policy, trajectories: Trajectories) -> Float[np.ndarray, "samples observation"]:
+    """As the environment gives them."""
+    seen = trajectories.perceived[trajectories.valid][:, : policy.observation_size]
+    scaling = policy.scaling
+    return np.asarray(seen if scaling is None else seen * scaling.deviation + scaling.mean, float)
+
+
+def _actions(policy: Policy, environment_class: AnyClass, trajectories: Trajectories) -> Actions | None:
+    space = environment_class[0].action_space
+    if not isinstance(space, gymnasium.spaces.Box) or not isinstance(policy, GaussianPolicy):
+        return None
+    low, high = space.low.ravel(), space.high.ravel()
+    actions = np.asarray(trajectories.actions)[np.asarray(trajectories.valid)]
+    with np.errstate(over="ignore"):
+        half = (high.astype(float) - low) / 2
+    sigma = np.exp(np.asarray(policy.log_std, float))
+    if policy.scaling is not None:
+        sigma = sigma * np.array(policy.scaling.actions.half_ranges)
+    return Actions(sigma, half, float(((actions < low) | (actions > high)).mean()))
+
+
+def _ceiling(environment_class: AnyClass, number: int, units: Float[Array, " features"] | None) -> float:
+    scaled = 0.0 if units is None else float(jnp.sum(jnp.log(units)))
+    return environment_class[number].entropy_ceiling - scaled
+
+
+def _visits(samples: _Samples, environment_class: AnyClass) -> VisitMap | None:
+    places, valid = (samples.by_member(part) for part in (samples.raw.whereabouts, samples.raw.valid))
+    flat = places.reshape(len(places), -1, places.shape[-1]), valid.reshape(len(valid), -1)
+    return visit_map(*flat, environment_class[0])
