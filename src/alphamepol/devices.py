@@ -25,6 +25,16 @@ def laid_over(devices: int) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def one_device() -> Iterator[None]:
+    """Let what happens inside use the first device only, where several are in use."""
+    if not several():
+        yield
+        return
+    with jax.set_mesh(Mesh(np.array(jax.local_devices()[:1]), (_AXIS,), axis_types=(AxisType.Auto,))):
+        yield
+
+
 def several() -> bool:
     """Whether there are several devices to share work; inside of `share` each works by itself."""
     mesh = jax.sharding.get_abstract_mesh()

@@ -1,5 +1,5 @@
-"""What samples say of a class before anything is trained on it: aliasing, scales, how stable and how different its
-entropies are, and what importance weights are still worth after a step.
+"""What samples say of a class before anything is trained on it: aliasing, scales, lots, and how different its members'
+entropies are.
 
 Functions of arrays; `alphamepol.runs.diagnose` collects the samples, `alphamepol.theory` has the paper's bounds.
 """
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
-from scipy.special import logsumexp
 
 WILD = 10.0
 """Numbers that a network sees should be of order one; from this factor on they are not."""
@@ -78,12 +77,6 @@ def wild_component(scale: Scale) -> int | None:
     # Small numbers do little harm beside large ones: only if all are small is nothing seen.
     too_large, all_small = size[worst] > WILD, bool((size < 1 / WILD).all())
     return worst if too_large or all_small else None
-
-
-def effective_share(log_weights: Float[np.ndarray, "*sets particles"]) -> Float[np.ndarray, "*sets"]:
-    """The effective number of samples, (Σw)²/Σw², over the number of samples; −∞ stands for what is none."""
-    count = np.isfinite(log_weights).sum(axis=-1)
-    return np.exp(2 * logsumexp(log_weights, axis=-1) - logsumexp(2 * log_weights, axis=-1)) / count
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ MOST_GRID_DIMENSIONS = 3
 class Cells:
     """A partition of space: a grid between inner edges, its outer cells without end, or what is nearest to centres."""
 
-    edges: tuple[Float[np.ndarray, " edges"], ...] = ()
+    edges: tuple[Float[np.ndarray, " _"], ...] = ()
     centres: Float[np.ndarray, "centres dimension"] | None = None
 
     @property

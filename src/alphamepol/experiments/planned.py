@@ -254,7 +254,7 @@ def member_alone(probabilities: Sequence[float]) -> int | None:
 
 def identity_of(command: str, class_name: str, config: AnyConfig, **parts: Any) -> Identity:
     """Of the settings only those that differ from their defaults: a field that is added later changes nothing."""
-    ignored = ["checkpoint_every"] if command == "untrained" else ["checkpoint_every", "evaluation_batches"]
+    ignored = ["checkpoint_every", "diagnostics"] + (["evaluation_batches"] if command != "untrained" else [])
     if command == "finetune" and parts["init"] != "random":
         ignored += OF_RANDOM
     changed = {}

@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from alphamepol.devices import share
@@ -45,6 +46,8 @@ class EpochReport(eqx.Module):
     objective: Float[Array, ""]
     objective_after: Float[Array, ""]
     kl: Float[Array, ""]
+    effective_shares: Float[Array, " minibatches"]
+    """Of the samples, how many as good as unweighted ones the importance weights leave: (Σŵ)²/Σŵ² over their number."""
     iterations: Int[Array, ""]
     backtracks: Int[Array, ""]
 
@@ -126,7 +129,7 @@ def improve_off_policy(
         judged = Judged(jnp.zeros_like(sampling_log_probs), entropies, jnp.array(0.0))
     start = Iterate(learner, judged, iterations=jnp.array(0), backtracks=jnp.array(0), finished=jnp.array(False))
     end = jax.lax.while_loop(lambda i: ~i.finished & (i.iterations < max_iterations), step, start)
-    return end.learner, _report(entropies, end, tail_size)
+    return end.learner, _report(entropies, end, tail_size, trajectories)
 
 
 def improve_on_policy(
@@ -147,7 +150,7 @@ def improve_on_policy(
     log_ratios = log_probabilities(improved.policy, *samples) - log_probabilities(learner.policy, *samples)
     judged = Judged(log_ratios, *estimate(log_ratios, trajectories, neighbourhood))
     end = Iterate(improved, judged, jnp.array(1), jnp.array(0), jnp.array(True))
-    return improved, _report(entropies, end, tail_size)
+    return improved, _report(entropies, end, tail_size, trajectories)
 
 
 def _is_memoryless(policy: Policy) -> bool:
@@ -257,19 +260,30 @@ def weigh(
     log_ratios: Float[Array, "minibatches batch time"], trajectories: Trajectories, neighbourhood: Neighbourhood
 ) -> tuple[Float[Array, "minibatches particles"], Float[Array, "minibatches particles"]]:
     """ln ŵ (E4) of every particle, and W_t of (E5)."""
-    log_weights = jnp.where(trajectories.valid, jnp.cumsum(log_ratios, axis=-1), -jnp.inf)
-    log_weights = log_weights.reshape(neighbourhood.valid.shape)
+    log_weights = _log_weights(log_ratios, trajectories)
     return log_weights, map_leading_axis(neighbour_masses)(neighbourhood, log_weights)
 
 
-def _report(entropies: Float[Array, " minibatches"], end: Iterate, tail_size: int) -> EpochReport:
+def _log_weights(
+    log_ratios: Float[Array, "minibatches batch time"], trajectories: Trajectories
+) -> Float[Array, "minibatches particles"]:
+    log_weights = jnp.where(trajectories.valid, jnp.cumsum(log_ratios, axis=-1), -jnp.inf)
+    return log_weights.reshape(len(log_weights), -1)
+
+
+def _report(
+    entropies: Float[Array, " minibatches"], end: Iterate, tail_size: int, trajectories: Trajectories
+) -> EpochReport:
     tail = jnp.argsort(entropies)[:tail_size]
+    log_weights = _log_weights(end.judged.log_ratios, trajectories)
+    counts = jnp.sum(trajectories.valid, axis=(-1, -2))
     return EpochReport(
         entropies=entropies,
         tail=jnp.zeros(entropies.shape, bool).at[tail].set(True),
         objective=jnp.mean(entropies[tail]),
         objective_after=jnp.mean(jnp.sort(end.judged.entropies)[:tail_size]),
         kl=end.judged.kl,
+        effective_shares=jnp.exp(2 * logsumexp(log_weights, axis=-1) - logsumexp(2 * log_weights, axis=-1)) / counts,
         iterations=end.iterations,
         backtracks=end.backtracks,
     )

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.host import AnyClass
@@ -58,6 +58,17 @@ class Dynamics:
     """The largest mean distance after a step from the same state, over all states that were visited."""
     lipschitz: float
     """The largest of all members."""
+
+    def of_members(self, numbers: Int[np.ndarray, " some"]) -> "Dynamics":
+        """The part of some members."""
+        some = np.ix_(numbers, numbers)
+        return Dynamics(
+            self.starts_differ[some],
+            self.starts_distance[some],
+            self.steps_differ[some],
+            self.steps_distance[some],
+            self.lipschitz,
+        )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The pictures of a diagnosis, each a PNG with the CSV behind it."""
+"""The pictures of a diagnosis, and of diagnostics along pre-training, each a PNG with the CSV behind it."""
 
 from collections.abc import Sequence
 from itertools import cycle
@@ -160,6 +160,49 @@ def _matrix(
             if row != column:
                 text = f"{value:.2f}".removeprefix("0") if value < 9.5 else f"{value:.0f}"
                 axes.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
+
+
+PANELS: dict[str, dict[str, str]] = {
+    "π-diameter": {"diameter_low": "low estimate", "diameter_high": "high estimate"},
+    "Wasserstein distance": {"wasserstein": "largest pair", "wasserstein_chance": "by chance"},
+    "entropy gap on cells": {"entropy_gap": "measured", "sharp_entropy_gap_bound": "allowed (D5)"},
+    "effective share of samples": {"effective_share": "median mini-batch"},
+    "smallest safe k": {"smallest_safe_k": "largest of the epoch"},
+    "one-step bound (D2)": {"one_step_bound": "1 and more says nothing"},
+}
+"""What is drawn along the epochs: title, and the numbers with their labels."""
+
+
+def diagnostics_curves(metrics: Sequence[dict[str, Any]], folder: Path) -> None:
+    """What `diagnostics` has measured along the epochs, the mean over seeds; where no seed knows a number is a gap."""
+    by_epoch: dict[int, list[dict[str, Any]]] = {}
+    for line in metrics:
+        found = {**line.get("diagnostics", {}), "effective_share": line["effective_share"]}
+        by_epoch.setdefault(line["epoch"], []).append(found)
+    epochs = sorted(by_epoch)
+    names = sorted({name for lines in by_epoch.values() for line in lines for name in line})
+    means = {
+        name: [_mean([line[name] for line in by_epoch[epoch] if name in line]) for epoch in epochs] for name in names
+    }
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9, 4.6), layout="constrained")
+        for i, (title, curves) in enumerate(PANELS.items()):
+            axes = figure.add_subplot(2, 3, i + 1, title=title, xlabel="epoch")
+            drawn = {name: label for name, label in curves.items() if name in means}
+            for (name, label), colour in zip(drawn.items(), COLOURS, strict=False):
+                axes.plot(epochs, means[name], color=colour, label=label, linewidth=1.4)
+            axes.set_ylim(bottom=0)
+            if drawn:
+                axes.legend(loc="best")
+            else:
+                axes.text(0.5, 0.5, "not known here", ha="center", va="center", transform=axes.transAxes)
+        save_figure(figure, folder, "diagnostics")
+    rows = zip(epochs, *(means[name] for name in names), strict=True)
+    write_csv(folder / "diagnostics.csv", ("epoch", *names), rows)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else np.nan
 
 
 def _evaluation(found: Diagnosis) -> Evaluation:

@@ -80,6 +80,9 @@ class PretrainConfig:
     """The first seed; the others follow it."""
     evaluation_batches: int = 40
     """Mini-batches per member in the evaluation of the final policies."""
+    diagnostics: bool = False
+    """Measure along the way how far apart the members are, and the paper's bounds: more numbers of every epoch, and a
+    picture of them. What is learned does not depend on it."""
     checkpoint_every: int = 10
     """Epochs between checkpoints."""
     matmul_precision: Literal["default", "highest"] = "default"

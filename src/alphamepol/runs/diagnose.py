@@ -12,14 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from alphamepol.diagnostics import Aliasing, Draws, Scale, aliasing, draws, effective_share, scale_of
+from alphamepol.diagnostics import Aliasing, Draws, Scale, aliasing, draws, scale_of
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.registry import resolve_class
 from alphamepol.estimation.entropy import particle_entropy
 from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
 from alphamepol.images import RandomEncoder
-from alphamepol.learning.alphamepol import Learner, weigh
-from alphamepol.learning.log_probabilities import log_probabilities
+from alphamepol.learning.alphamepol import Learner
 from alphamepol.policies import GaussianPolicy, Policy, stack_policies
 from alphamepol.runs.bounds import Bounds, measure_bounds, measure_dynamics, measure_trade_off
 from alphamepol.runs.checks import check_horizon, check_particles, check_policy_fits, check_start, check_units
@@ -295,8 +294,8 @@ def _try_rates(
     found = []
     for factor in FACTORS:
         tried = dataclasses.replace(config, learning_rate=factor * config.learning_rate)
-        improved, report = improve(learners, trajectories, neighbourhood, tried, keys=epoch_keys)
-        shares = effective_shares(policies, improved.policy, trajectories, neighbourhood)[0]
+        _, report = improve(learners, trajectories, neighbourhood, tried, keys=epoch_keys)
+        shares = np.asarray(report.effective_shares[0])
         parts = jax.device_get((report.kl, report.iterations, report.backtracks))
         kl, iterations, backtracks = (part[0].item() for part in parts)
         gain = float(report.objective_after[0] - report.objective[0])
@@ -307,23 +306,6 @@ def _try_rates(
         )
     policy, samples, entropies = jax.tree.map(lambda leaf: leaf[0], (policies, trajectories, _entropies(neighbourhood)))
     return tuple(found), measure_trade_off(policy, samples, entropies, config.alpha)
-
-
-def effective_shares(
-    before: Policy, after: Policy, trajectories: Trajectories, neighbourhood: Neighbourhood
-) -> Float[np.ndarray, "seeds minibatches"]:
-    """Of each mini-batch, the effective share of samples that a policy's importance weights leave (E4)."""
-    return effective_share(np.asarray(_log_weights(before, after, trajectories, neighbourhood), float))
-
-
-@jax.jit
-def _log_weights(before, after, trajectories, neighbourhood) -> Float[Array, "seeds minibatches particles"]:
-    def one_seed(before, after, trajectories, neighbourhood):
-        samples = trajectories.perceived, trajectories.actions
-        log_ratios = log_probabilities(after, *samples) - log_probabilities(before, *samples)
-        return weigh(log_ratios, trajectories, neighbourhood)[0]
-
-    return jax.lax.map(lambda one: one_seed(*one), (before, after, trajectories, neighbourhood))
 
 
 @jax.jit

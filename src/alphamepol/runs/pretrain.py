@@ -14,10 +14,11 @@ from alphamepol.images import RandomEncoder
 from alphamepol.mapping import take
 from alphamepol.policies import Policy
 from alphamepol.policy_files import save_policy
-from alphamepol.runs import figures
+from alphamepol.runs import check_figures, figures
 from alphamepol.runs.checks import check_devices, check_start
 from alphamepol.runs.config import PretrainConfig, config_to_dict
 from alphamepol.runs.epoch import run_epoch, start_state
+from alphamepol.runs.epoch_diagnostics import epoch_diagnostics
 from alphamepol.runs.evaluate import evaluate
 from alphamepol.runs.evaluation_files import save_evaluation
 from alphamepol.runs.folder import RunFolder, describe
@@ -27,7 +28,7 @@ from alphamepol.runs.metrics import read_metrics
 from alphamepol.runs.particles import find_encoder
 from alphamepol.runs.progress import RunProgress
 from alphamepol.runs.records import metrics_lines, summarise
-from alphamepol.runs.stopwatch import EVALUATION, LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
+from alphamepol.runs.stopwatch import DIAGNOSTICS, EVALUATION, LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
 from alphamepol.runs.tables import evaluation_table, pretrain_title, show_epoch
 from alphamepol.sampling.trajectories import Trajectories
 
@@ -108,6 +109,11 @@ def _run(
         lap = stopwatch.lap()
         improved, report, trajectories = run_epoch(state, epoch, environment_class, config, encoder, stopwatch)
         lines = metrics_lines(epoch, environment_class, config, trajectories, report, improved, lap())
+        if config.diagnostics:
+            with stopwatch.phase(DIAGNOSTICS):
+                samples = trajectories, report
+                found = epoch_diagnostics(state, epoch, environment_class, config, encoder, *samples)
+            lines = [{**line, "diagnostics": of_seed} for line, of_seed in zip(lines, found, strict=True)]
         return improved, lines, partial(_draw_visits, environment_class, trajectories)
 
     loop = Loop(
@@ -133,6 +139,8 @@ def _run(
     progress.say("drawing figures")
     metrics = read_metrics(folder.metrics)
     figures.learning_curves(metrics, environment_class, folder.figures)
+    if config.diagnostics:
+        check_figures.diagnostics_curves(metrics, folder.figures)
     figures.entropy_histogram({config.label: evaluation}, folder.figures)
     figures.heat_maps({config.label: evaluation}, environment_class, folder.figures)
     # The summary comes last: a run that has one is whole.

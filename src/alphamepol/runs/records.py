@@ -33,7 +33,8 @@ def metrics_lines(
     """One line per seed for metrics.jsonl.
 
     `objective`, `mean_entropy`, `entropy` and `tail_share` are of the policy that sampled the epoch, which has seen
-    `epoch` epochs; `objective_after`, `kl` and `sigma` are of the one that came out. Seconds are of all seeds together.
+    `epoch` epochs; `objective_after`, `kl`, `effective_share` and `sigma` are of the one that came out. Seconds are of
+    all seeds together.
     """
     names = environment_class.names
     # One transfer from the device instead of one per number.
@@ -57,6 +58,7 @@ def metrics_lines(
                 },
                 "objective_after": float(report.objective_after[i]),
                 "kl": float(report.kl[i]),
+                "effective_share": float(np.median(report.effective_shares[i])),
                 "iterations": int(report.iterations[i]),
                 "backtracks": int(report.backtracks[i]),
                 **({} if sigma is None else {"sigma": sigma[i].tolist()}),

@@ -10,7 +10,7 @@ import jax
 from jax import monitoring
 
 SAMPLING, NEIGHBOURS, LEARNING = "sampling", "neighbours", "learning"
-EVALUATION, COMPILATION = "evaluation", "compilation"
+DIAGNOSTICS, EVALUATION, COMPILATION = "diagnostics", "evaluation", "compilation"
 _compiling = 0.0
 
 
@@ -51,7 +51,7 @@ class Stopwatch:
         """Seconds per phase and in total, those of earlier parts of the run included."""
         total = self._total_before + time.perf_counter() - self._start
         compilation = self.seconds[COMPILATION] + _compiling - self._compiled
-        named = (*self.phases, *([EVALUATION] if EVALUATION in self.seconds else []))
+        named = (*self.phases, *(name for name in (DIAGNOSTICS, EVALUATION) if name in self.seconds))
         return {name: self.seconds[name] for name in named} | {COMPILATION: compilation, "total": total}
 
     @property

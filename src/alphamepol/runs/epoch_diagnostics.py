@@ -1,0 +1,80 @@
+"""What is measured of an epoch with `diagnostics`: distances between members, and the paper's bounds (D1)–(D7)."""
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+
+from alphamepol.devices import on_one_device, one_device
+from alphamepol.diagnostics import aliasing
+from alphamepol.environments.host import AnyClass
+from alphamepol.images import RandomEncoder
+from alphamepol.learning.alphamepol import EpochReport
+from alphamepol.mapping import take
+from alphamepol.policies import Policy
+from alphamepol.runs.bounds import measure_bounds, measure_dynamics, measure_trade_off
+from alphamepol.runs.config import PretrainConfig
+from alphamepol.runs.epoch import draw_epoch
+from alphamepol.runs.loop import LoopState
+from alphamepol.runs.particles import measurable, units_of
+from alphamepol.sampling.trajectories import Trajectories
+
+DYNAMICS = 1 << 27
+"""Sets the random numbers of dynamics apart from those of the trajectories."""
+
+
+def epoch_diagnostics(
+    state: LoopState,
+    epoch: int,
+    environment_class: AnyClass,
+    config: PretrainConfig,
+    encoder: RandomEncoder | None,
+    trajectories: Trajectories,
+    report: EpochReport,
+) -> list[dict[str, Any]]:
+    """For each seed, numbers of the policy that sampled the epoch, of the members that it met.
+
+    What cannot be known, or is infinite, is left out.
+    """
+    state, trajectories, report = on_one_device((state, trajectories, report))
+    with one_device():
+        policies = state.learners.policy
+        keys = draw_epoch(state.keys, epoch, environment_class.probabilities, config.minibatches)[1]
+        measured = measurable(trajectories, encoder, units_of(policies), config.feature_noise, keys=keys)
+        found = []
+        for i in range(config.seeds):
+            policy, samples, entropies, key = take((policies, measured, report.entropies, keys), i)
+            numbers = _of_members(policy, samples, environment_class, config, encoder, key)
+            trade_off = measure_trade_off(policy, samples, entropies, config.alpha)
+            if trade_off is not None:
+                numbers |= {"baseline_bias": trade_off.bias, "baseline_bias_bound": trade_off.bias_bound}
+                numbers |= {"baseline_samples": trade_off.samples, "baseline_crossing": trade_off.crossing}
+            found.append({name: value for name, value in numbers.items() if math.isfinite(value)})
+    return found
+
+
+def _of_members(
+    policy: Policy,
+    samples: Trajectories,
+    environment_class: AnyClass,
+    config: PretrainConfig,
+    encoder: RandomEncoder | None,
+    key: Any,
+) -> dict[str, Any]:
+    particles, valid, members = (np.asarray(part) for part in (samples.particles, samples.valid, samples.members))
+    minibatches = particles.reshape(len(particles), -1, particles.shape[-1]), valid.reshape(len(valid), -1)
+    alias = aliasing(*minibatches)
+    numbers: dict[str, Any] = {"coinciding": alias.coinciding, "smallest_safe_k": alias.largest}
+    met = np.unique(members)
+    if len(met) < 2:
+        return numbers
+    by_member = [
+        [part[members == number].reshape(-1, *part.shape[2:]) for number in met] for part in (particles, valid)
+    ]
+    of_dynamics = jax.random.fold_in(key, DYNAMICS)
+    units = units_of(policy)
+    dynamics = measure_dynamics(policy, environment_class, config.horizon, encoder, units, key=of_dynamics)
+    names = [environment_class.names[number] for number in met]
+    bounds = measure_bounds(by_member[0], by_member[1], names, dynamics and dynamics.of_members(met))
+    return numbers | bounds.to_dict()
