@@ -152,8 +152,8 @@ class Bounds:
 
 
 def measure_bounds(
-    particles: Sequence[Float[np.ndarray, "trajectories time features"]],
-    valid: Sequence[Bool[np.ndarray, "trajectories time"]],
+    particles: Sequence[Float[np.ndarray, "_ time features"]],
+    valid: Sequence[Bool[np.ndarray, "_ time"]],
     members: Sequence[str],
     dynamics: Dynamics | None,
     cells: Cells | None = None,

@@ -201,7 +201,7 @@ def diagnostics_curves(metrics: Sequence[dict[str, Any]], folder: Path) -> None:
     write_csv(folder / "diagnostics.csv", ("epoch", *names), rows)
 
 
-def _mean(values: Sequence[float]) -> float:
+def _mean(values: Sequence[float | int]) -> float:
     return float(np.mean(values)) if values else np.nan
 
 

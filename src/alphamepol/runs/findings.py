@@ -33,13 +33,19 @@ class Finding:
     sentence: str
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
 
+    def without_settings(self) -> "Finding":
+        """The same, of a measurement that will be another once something else is set."""
+        return Finding(self.serious, self.sentence)
+
 
 def find(diagnosis: Diagnosis) -> list[Finding]:
     """All findings: what stands in the way first, in the order in which it would; then what is good to know."""
-    looks = (_ends, _aliasing, _scales, _likeness, _rate, _stability, _lots, _risk, _ceiling, _theory)
+    # Scales come first: a network that sees huge numbers drives an agent into a corner, where particles coincide.
+    looks = (_scales, _ends, _aliasing, _likeness, _rate, _stability, _lots, _risk, _ceiling, _theory)
     found = [finding for look in looks for finding in look(diagnosis)]
-    serious = [finding for finding in found if finding.serious]
-    if not serious:
+    if any("normalise" in finding.settings for finding in found):
+        found = [finding if "normalise" in finding.settings else finding.without_settings() for finding in found]
+    if not any(finding.serious for finding in found):
         said = f"Nothing stands in the way of training on {diagnosis.class_name} with these settings."
         found.insert(0, Finding(False, said))
     return sorted(found, key=lambda finding: not finding.serious)
@@ -121,7 +127,7 @@ def _noise(found: Diagnosis) -> float:
 
 def _scales(found: Diagnosis) -> Iterator[Finding]:
     on = found.config.normalise
-    cure = "--normalise is needed, and is on" if on else "use --normalise"
+    cure = "--normalise is needed, and is on" if on else "use --normalise, and check again: all else will change"
     settings = {} if on else {"normalise": True}
     component = None if found.encoded else wild_component(found.observations)
     if component is not None:
