@@ -18,6 +18,7 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 
 with install_import_hook("alphamepol", "beartype.beartype"):
     import alphamepol.environments.gymnasium
+    import alphamepol.experiments.check
     import alphamepol.experiments.demo
     import alphamepol.runs.evaluate_runs
     import alphamepol.runs.export

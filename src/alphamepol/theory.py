@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.cluster.vq import vq
 from scipy.optimize import linear_sum_assignment
+from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
 CELLS = 256
@@ -89,6 +90,28 @@ def wasserstein(first: Float[np.ndarray, "points dimension"], second: Float[np.n
     """W_1 of two equally large samples: the mean distance under the best way to pair them."""
     distances = cdist(first, second)
     return float(distances[linear_sum_assignment(distances)].mean())
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """Steps of one member: what was there before (state and action, in units of their deviation) and how it changed."""
+
+    before: Float[np.ndarray, "steps numbers"]
+    change: Float[np.ndarray, "steps changes"]
+
+
+def step_contrast(asked: Transitions, own: Transitions, other: Transitions) -> float:
+    """How well a step tells two members apart that cannot be put into the same state.
+
+    For each step of `asked`, the most similar one of `own`, from other trajectories of the same member, and of `other`:
+    how often is the change in the other member the farther one? Half the time if the members are the same.
+    """
+    most = min(len(own.before), len(other.before))
+    errors = []
+    for known in (own, other):
+        nearest = KDTree(known.before[:most]).query(asked.before)[1]
+        errors.append(np.linalg.norm(asked.change - known.change[:most][nearest], axis=-1))
+    return float(np.mean(errors[1] > errors[0]) + 0.5 * np.mean(errors[1] == errors[0]))
 
 
 def one_step_bound(starts: float, differ: float, horizon: int) -> float:

@@ -122,6 +122,7 @@ def to_dict(found: Diagnosis, findings: Sequence[Finding], line: str) -> dict[st
                 "ceiling": found.ceilings[i],
                 "coinciding": found.aliasing[i].coinciding,
                 "smallest_safe_k": found.aliasing[i].largest,
+                "coinciding_without_noise": found.bare[i].coinciding,
                 "mean_steps": float(found.lengths[i]),
                 "own_neighbours": float(found.own_neighbours[i]),
                 "expected_draws": found.draws[i].expected,
@@ -158,6 +159,7 @@ def to_dict(found: Diagnosis, findings: Sequence[Finding], line: str) -> dict[st
         "by_neighbours": _sensitivity(found.by_neighbours.settings, found.by_neighbours.entropies, found.members),
         "by_batch": _sensitivity(found.by_batch.settings, found.by_batch.entropies, found.members),
         "learning_rates": [_finite(vars(one)) for one in found.learned],
+        "step_contrasts": None if found.contrasts is None else found.contrasts.tolist(),
         "theory": found.bounds.to_dict(),
         "baseline": trade_off and _finite(vars(trade_off)),
     }
@@ -311,7 +313,7 @@ def theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, str]]:
         (
             "Wasserstein distance of state distributions (D3)",
             f"{bounds.wasserstein.max():.3g} (by chance {bounds.wasserstein_chance:.3g})",
-            "" if far is None else f"{far:.3g}",
+            "" if far is None else _count(far),
             "a Lipschitz constant L < 1 of the policy's dynamics"
             + ("" if dynamics is None else f"; found {dynamics.lipschitz:.3g}, the largest of pairs of visited states")
             + ends,

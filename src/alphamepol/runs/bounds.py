@@ -25,6 +25,7 @@ from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.theory import (
     BaselineTradeOff,
     Cells,
+    Transitions,
     baseline_trade_off,
     entropy_gap_bound,
     entropy_of_cells,
@@ -34,6 +35,7 @@ from alphamepol.theory import (
     partition,
     shares,
     sharp_entropy_gap_bound,
+    step_contrast,
     variation,
     wasserstein,
     wasserstein_bound,
@@ -41,6 +43,9 @@ from alphamepol.theory import (
 
 TRAJECTORIES, STATES, DRAWS = 8, 150, 16
 """Of dynamics: trajectories per member, the states that are chosen from them, and how often a step is drawn there."""
+ASKED, KNOWN, LARGEST_OBSERVATION = 1000, 20_000, 1000
+"""Of contrasts: the steps that are compared, and those of a member that they are compared with; and numbers of an
+observation beyond which that takes too long."""
 POINTS = 400
 """Particles of a member that Wasserstein distances are taken on."""
 
@@ -219,6 +224,42 @@ def measure_dynamics(
         steps_distance=of_steps,
         lipschitz=max(lipschitz(points[i], reached[i]) for i in members),
     )
+
+
+def measure_contrasts(
+    observations: Float[np.ndarray, "members trajectories time observation"],
+    actions: Shaped[np.ndarray, "members trajectories time ..."],
+    valid: Bool[np.ndarray, "members trajectories time"],
+) -> Float[np.ndarray, "members members"] | None:
+    """How well steps tell members apart, by the steps that were seen; ½ is not at all. None of large images."""
+    if observations.shape[-1] > LARGEST_OBSERVATION:
+        return None
+    members = len(observations)
+    flat_actions = actions.reshape(*valid.shape, -1) if actions.ndim > 3 else _one_hot(actions)
+    before = np.concatenate([observations, flat_actions], axis=-1)[:, :, :-1]
+    change = np.diff(observations, axis=2)
+    inside = valid[:, :, 1:]
+    before, change = (part / np.where(scale := part[inside].std(axis=0), scale, 1.0) for part in (before, change))
+    random = np.random.default_rng(0)
+
+    def some(member: int, half: int, most: int) -> Transitions:
+        rows = np.argwhere(inside[member, half::2])
+        chosen = rows[random.permutation(len(rows))[:most]]
+        return Transitions(*(part[member, half::2][tuple(chosen.T)] for part in (before, change)))
+
+    asked = [some(member, 0, ASKED) for member in range(members)]
+    known = [some(member, 1, KNOWN) for member in range(members)]
+    if any(not len(one.before) for one in (*asked, *known)):
+        return None
+    found = np.full((members, members), 0.5)
+    for i, j in pairs(members):
+        found[i, j] = step_contrast(asked[i], known[i], known[j])
+        found[j, i] = step_contrast(asked[j], known[j], known[i])
+    return found
+
+
+def _one_hot(choices: Int[np.ndarray, "*sets"]) -> Float[np.ndarray, "*sets choices"]:
+    return np.eye(int(choices.max()) + 1)[choices]
 
 
 def measure_trade_off(

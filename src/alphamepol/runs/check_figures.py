@@ -28,7 +28,9 @@ CAPTIONS = {
     "check-rates": "One epoch with different learning rates, from the same samples: the effective share of "
     "importance-weighted samples in the median mini-batch and in the worst, and the KL divergence.",
     "check-distances": "How far apart members are: total variation and Wasserstein distance of their state "
-    "distributions, and the share of steps, from states visited in the row's member, that end differently.",
+    "distributions, and what a step tells: the share of steps, from states visited in the row's member, that end "
+    "differently; or, where environments cannot be put into a state, how often the most similar step that was seen in "
+    "the column's member is less alike than one in the row's own (0.5: not told apart).",
     "heat-maps": "Where the policy goes in each member.",
 }
 """By the name of the picture."""
@@ -128,8 +130,10 @@ def _distances(found: Diagnosis, folder: Path) -> None:
     matrices = {"total variation": bounds.variation_high, "Wasserstein distance": bounds.wasserstein}
     if bounds.dynamics is not None:
         matrices["steps that differ"] = bounds.dynamics.steps_differ
+    elif found.contrasts is not None:
+        matrices["told apart by a step"] = np.where(np.eye(len(found.members)), 0.0, found.contrasts)
     members = found.members[:MOST]
-    side = 0.28 * len(members) + 1.5
+    side = 0.28 * len(members) + 1.2
     figure = Figure(figsize=(side * len(matrices), side + 0.5), layout="constrained")
     rows: list[tuple[Any, ...]] = []
     for i, (name, matrix) in enumerate(matrices.items()):

@@ -20,7 +20,7 @@ from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
 from alphamepol.images import RandomEncoder
 from alphamepol.learning.alphamepol import Learner
 from alphamepol.policies import GaussianPolicy, Policy, stack_policies
-from alphamepol.runs.bounds import Bounds, measure_bounds, measure_dynamics, measure_trade_off
+from alphamepol.runs.bounds import Bounds, measure_bounds, measure_contrasts, measure_dynamics, measure_trade_off
 from alphamepol.runs.checks import check_horizon, check_particles, check_policy_fits, check_start, check_units
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.epoch import draw_epoch, improve, neighbours_of_minibatches, untrained_policies
@@ -92,6 +92,9 @@ class Diagnosis:
     entropies: Float[np.ndarray, "members minibatches"]
     ceilings: tuple[float, ...]
     aliasing: tuple[Aliasing, ...]
+    """Of particles as entropies are taken of them."""
+    bare: tuple[Aliasing, ...]
+    """Of particles as the environment gives them, without noise."""
     fewest: int
     """Particles of the smallest mini-batch."""
     lengths: Float[np.ndarray, " members"]
@@ -107,6 +110,8 @@ class Diagnosis:
     learned: tuple[Learned, ...]
     draws: tuple[Draws, ...]
     bounds: Bounds
+    contrasts: Float[np.ndarray, "members members"] | None
+    """Of classes on the host, how well steps tell members apart; ½ is not at all."""
     trade_off: BaselineTradeOff | None
     visits: VisitMap | None
     encoded: bool
@@ -162,7 +167,8 @@ def diagnose(
         with stage(STAGES[0]):
             samples = _sample(policies, environment_class, config, encoder, batches, keys)
         with stage(STAGES[1]):
-            found, fewest = _aliasing(samples, encoder, units, config)
+            found, bare = (_aliasing(samples, part.particles) for part in (samples.measured, samples.raw))
+            fewest = int(jnp.min(jnp.sum(samples.raw.valid, axis=(-1, -2))))
             safe = max(one.largest for one in found)
             k = max(1, min(max(config.neighbours, safe), fewest - 1))
             neighbourhood = neighbours_of_minibatches(samples.measured, k)
@@ -176,6 +182,7 @@ def diagnose(
             learned, trade_off = _try_rates(policies, environment_class, usable, encoder, keys)
         with stage(STAGES[4]):
             dynamics = measure_dynamics(policy, environment_class, config.horizon, encoder, units, key=keys[0])
+            contrasts = _contrasts(policy, samples) if dynamics is None else None
         with stage(STAGES[5]):
             particles, valid = (samples.by_member(part) for part in (samples.measured.particles, samples.raw.valid))
             by_trajectory = [part.reshape(len(names), -1, *part.shape[3:]) for part in (particles, valid)]
@@ -190,6 +197,7 @@ def diagnose(
         entropies=entropies,
         ceilings=tuple(_ceiling(environment_class, number, units) for number in range(len(names))),
         aliasing=found,
+        bare=bare,
         fewest=fewest,
         lengths=valid.sum(axis=-1).mean(axis=(1, 2)),
         own_neighbours=own,
@@ -201,6 +209,7 @@ def diagnose(
         learned=learned,
         draws=tuple(draws(p, config.minibatches) for p in environment_class.probabilities),
         bounds=bounds,
+        contrasts=contrasts,
         trade_off=trade_off,
         visits=_visits(samples, environment_class),
         encoded=encoder is not None,
@@ -225,14 +234,11 @@ def _sample(
     return _Samples(raw, measured, count)
 
 
-def _aliasing(
-    samples: _Samples, encoder: RandomEncoder | None, units: Float[Array, " features"] | None, config: PretrainConfig
-) -> tuple[tuple[Aliasing, ...], int]:
-    """Of each member, as entropies are taken; and how many particles the smallest mini-batch has."""
-    particles, valid = (samples.by_member(part) for part in (samples.measured.particles, samples.raw.valid))
-    flat = particles.reshape(*particles.shape[:2], -1, particles.shape[-1])
-    inside = valid.reshape(*valid.shape[:2], -1)
-    return tuple(aliasing(*of) for of in zip(flat, inside, strict=True)), int(inside.sum(axis=-1).min())
+def _aliasing(samples: _Samples, particles: Float[Array, "1 minibatches batch time features"]) -> tuple[Aliasing, ...]:
+    """Of each member."""
+    points, valid = (samples.by_member(part) for part in (particles, samples.raw.valid))
+    flat = points.reshape(*points.shape[:2], -1, points.shape[-1]), valid.reshape(*valid.shape[:2], -1)
+    return tuple(aliasing(*of) for of in zip(*flat, strict=True))
 
 
 def _other_neighbours(samples: _Samples, k: int, safe: int, fewest: int) -> Sensitivity:
@@ -322,6 +328,14 @@ def _own_share(neighbourhood: Neighbourhood, horizon: int) -> Float[Array, "rows
     else:
         own = jnp.mean(number[neighbourhood.indices] == number[:, None], axis=-1)
     return jnp.sum(jnp.where(valid, own, 0.0), axis=-1) / jnp.sum(valid, axis=-1)
+
+
+def _contrasts(policy: Policy, samples: _Samples) -> Float[np.ndarray, "members members"] | None:
+    raw = samples.raw
+    observations = raw.perceived[..., : policy.observation_size]
+    parts = (samples.by_member(part) for part in (observations, raw.actions, raw.valid))
+    observed, actions, valid = (part.reshape(len(part), -1, *part.shape[3:]) for part in parts)
+    return measure_contrasts(observed.astype(float), actions, valid)
 
 
 def _observations(policy: Policy, trajectories: Trajectories) -> Float[np.ndarray, "samples observation"]:

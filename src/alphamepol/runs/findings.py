@@ -17,10 +17,12 @@ from alphamepol.runs.presets import preset, usual_preset
 from alphamepol.statistics import bootstrap_interval
 from alphamepol.theory import pairs
 
-TRUSTED, SPENT, IDLE = 0.3, 0.1, 0.95
+TRUSTED, SPENT, IDLE = 0.3, 0.1, 0.99
 """Effective shares of samples: enough to learn from; too little; so much that the policy has hardly moved."""
 SAME = 0.1
 """Total variation up to which state distributions are taken for equal where states cannot be compared."""
+CONTRAST = 0.06
+"""How far from one half steps may tell members apart that are still taken for equal."""
 UNSTABLE = 0.3
 """Nats that an estimate should not change by when twice as much is measured together."""
 
@@ -114,6 +116,14 @@ def _aliasing(found: Diagnosis) -> Iterator[Finding]:
         )
     elif alias.coinciding > 0.01:
         yield Finding(False, f"{said}; k = {k} is safe.")
+    bare = max(range(len(found.members)), key=lambda i: found.bare[i].coinciding)
+    if found.bare[bare].coinciding > max(0.5, 2 * alias.coinciding):
+        yield Finding(
+            False,
+            f"Member {found.members[bare]}: without noise {found.bare[bare].coinciding:.0%} of particles would "
+            f"coincide, up to {found.bare[bare].largest} in one place; entropies are largely those of the noise, and "
+            "only differences of them mean something.",
+        )
 
 
 def _noise(found: Diagnosis) -> float:
@@ -176,10 +186,15 @@ def alike(found: Diagnosis) -> list[tuple[int, int]]:
         differ = dynamics.starts_differ + dynamics.steps_differ + dynamics.steps_differ.T
         return [(i, j) for i, j in pairs(len(found.members)) if differ[i, j] == 0]
     low, high = bootstrap_interval(found.entropies.T)
+    contrasts = np.full((len(low), len(low)), 0.5) if found.contrasts is None else found.contrasts
+    told = np.abs(contrasts - 0.5) > CONTRAST
     return [
         (i, j)
         for i, j in pairs(len(found.members))
-        if found.bounds.variation_low[i, j] < SAME and low[i] <= high[j] and low[j] <= high[i]
+        if found.bounds.variation_low[i, j] < SAME
+        and not (told[i, j] or told[j, i])
+        and low[i] <= high[j]
+        and low[j] <= high[i]
     ]
 
 
@@ -187,7 +202,7 @@ def _likeness(found: Diagnosis) -> Iterator[Finding]:
     same = alike(found)
     if not same:
         return
-    how = "they start and step alike" if found.bounds.dynamics else "their states are distributed alike"
+    how = "they start and step alike" if found.bounds.dynamics else "their states are alike, and so are steps"
     if len(same) == len(pairs(len(found.members))):
         yield Finding(
             True,
@@ -195,7 +210,7 @@ def _likeness(found: Diagnosis) -> Iterator[Finding]:
             "chooses only between lucky and unlucky mini-batches.",
         )
         return
-    shown = ", ".join(f"{found.members[i]} and {found.members[j]}" for i, j in same[:5])
+    shown = "; ".join(f"{found.members[i]} and {found.members[j]}" for i, j in same[:5])
     more = f" and {len(same) - 5} more pairs" if len(same) > 5 else ""
     yield Finding(
         True,
