@@ -306,15 +306,15 @@ def theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, str]]:
             "D(π) from one step (D2): starts + T · share of steps that differ",
             "" if dynamics is None else f"{_most(dynamics.steps_differ):.3g} a step",
             "" if step is None else f"{step:.3g}",
-            "that particles tell the whole state; steps are compared with common random numbers, so this is an upper "
-            f"bound of the paper's{ends}",
+            "nothing but a horizon that all reach; steps are compared with common random numbers, which can only make "
+            f"it larger than the paper's{ends}",
             no_state if step is None else _vacuous(step, 1.0),
         ),
         (
             "Wasserstein distance of state distributions (D3)",
             f"{bounds.wasserstein.max():.3g} (by chance {bounds.wasserstein_chance:.3g})",
             "" if far is None else _count(far),
-            "a Lipschitz constant L < 1 of the policy's dynamics"
+            "that particles tell the whole state, and a Lipschitz constant L < 1 of the policy's dynamics"
             + ("" if dynamics is None else f"; found {dynamics.lipschitz:.3g}, the largest of pairs of visited states")
             + ends,
             no_state
