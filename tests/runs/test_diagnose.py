@@ -175,6 +175,9 @@ def test_a_rate_that_spends_the_samples_is_lowered_and_an_idle_one_raised(found)
     assert idle.serious
     assert "hardly moves" in idle.sentence
     assert idle.settings == {"learning_rate": 3e-3}
+    little = of_rate(rates(found, 0.9, 0.8, 0.2, 0.1, 0.1))
+    assert not little.serious
+    assert "which is not much, but will do; 0.0003 leaves 80%" in little.sentence
     well = of_rate(rates(found, 0.9, 0.8, 0.7, 0.4, 0.1))
     assert not well.serious
     assert well.settings == {}

@@ -261,14 +261,19 @@ def check_page(found: Diagnosis, findings: Sequence[Finding], line: str, figures
 
 def _scales_table(found: Diagnosis) -> str:
     rows = []
-    parts = [("observation", found.observations), ("particle", found.particles)]
-    for name, scale in parts:
+    for name, scale in (("observation", found.observations), ("particle", found.particles)):
         count = len(scale.mean)
-        for i in range(min(count, MOST)):
+        shown = range(count) if count <= MOST else ()
+        for i in shown:
             numbers = (scale.mean[i], scale.deviation[i], scale.low[i], scale.high[i])
             rows.append((f"{name} {i}", *(f"{number:.3g}" for number in numbers)))
-        if count > MOST:
-            rows.append((f"{name}: {count - MOST} more", "", "", "", ""))
+        if not shown:
+            moving = scale.deviation[scale.moving]
+            spread = f"{moving.min():.3g} to {moving.max():.3g}" if moving.size else "0"
+            middle = f"{scale.mean.min():.3g} to {scale.mean.max():.3g}"
+            rows.append(
+                (f"{name}, {count} numbers", middle, spread, f"{scale.low.min():.3g}", f"{scale.high.max():.3g}")
+            )
     text = table(("component", "mean", "deviation", "lowest", "highest"), rows, range(1, 5))
     if found.actions is not None:
         ranges = ", ".join(
@@ -345,8 +350,8 @@ def theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, str]]:
         rows.append(
             (
                 "baseline b (D6), (D7): mini-batches from which the gradient without b is better",
-                _count(trade.crossing),
-                _count(trade.samples),
+                _from(trade.crossing),
+                _from(trade.samples),
                 f"on-policy gradients, along one direction; δ = 0.05, bias at most U α |b| = {trade.bias_bound:.3g}, "
                 f"found {trade.bias:.3g}",
                 f"an epoch has {found.config.minibatches}",
@@ -361,6 +366,10 @@ def _vacuous(bound: float, trivial: float) -> str:
 
 def _count(number: float) -> str:
     return f"{number:.3g}" if math.isfinite(number) else "∞"
+
+
+def _from(samples: float) -> str:
+    return "at once" if samples <= 1 else f"from {_count(samples)} on"
 
 
 def _most(matrix: np.ndarray) -> float:

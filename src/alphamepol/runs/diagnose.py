@@ -35,8 +35,8 @@ BATCHES = 12
 """Mini-batches in each member."""
 FEWER = 4
 """Of those, so many are measured again with other k."""
-MINIBATCHES = 20
-"""At most so many are learned from, to see what a learning rate does."""
+MINIBATCHES, MOST_MINIBATCHES = 20, 60
+"""At most so many are learned from, to see what a learning rate does; and are judged, for the baseline."""
 FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Of the learning rate."""
 STAGES = ("sampling every member", "neighbours", "other k and B", "learning rates", "dynamics", "distances")
@@ -283,31 +283,35 @@ def _try_rates(
     encoder: RandomEncoder | None,
     keys: Key[Array, " seeds"],
 ) -> tuple[tuple[Learned, ...], BaselineTradeOff | None]:
-    """One epoch, from the same samples, with each of some learning rates."""
-    minibatches = min(config.minibatches, MINIBATCHES)
-    config = dataclasses.replace(config, trajectories=minibatches * config.batch)
+    """One epoch, from the same samples, with each of some learning rates; and the trade-off of the baseline."""
+    minibatches = min(config.minibatches, MOST_MINIBATCHES)
     members, epoch_keys = draw_epoch(keys, 0, environment_class.probabilities, minibatches)
     size = {"batch": config.batch, "horizon": config.horizon}
     trajectories = collect(policies, environment_class, members, **size, keys=epoch_keys)
     measured = measurable(trajectories, encoder, units_of(policies), config.feature_noise, keys=epoch_keys)
-    fewest = int(jnp.min(jnp.sum(trajectories.valid, axis=(-1, -2))))
-    if fewest <= config.neighbours:
+    if int(jnp.min(jnp.sum(trajectories.valid, axis=(-1, -2)))) <= config.neighbours:
         return (), None
     neighbourhood = neighbours_of_minibatches(measured, config.neighbours)
     if bool(jnp.any((neighbourhood.radii == 0) & neighbourhood.valid)):
         return (), None  # no entropy, and no gradient
+    learned_from = min(minibatches, MINIBATCHES)
+    samples, neighbours = jax.tree.map(lambda leaf: leaf[:, :learned_from], (trajectories, neighbourhood))
+    config = dataclasses.replace(config, trajectories=learned_from * config.batch)
     learners = jax.vmap(Learner.start)(policies)
     found = []
     for factor in FACTORS:
         tried = dataclasses.replace(config, learning_rate=factor * config.learning_rate)
-        _, report = improve(learners, trajectories, neighbourhood, tried, keys=epoch_keys)
+        report = improve(learners, samples, neighbours, tried, keys=epoch_keys)[1]
         shares = np.asarray(report.effective_shares[0])
-        parts = jax.device_get((report.kl, report.iterations, report.backtracks))
-        kl, iterations, backtracks = (part[0].item() for part in parts)
-        gain = float(report.objective_after[0] - report.objective[0])
         found.append(
             Learned(
-                tried.learning_rate, float(np.median(shares)), float(shares.min()), kl, iterations, backtracks, gain
+                rate=tried.learning_rate,
+                effective=float(np.median(shares)),
+                worst=float(shares.min()),
+                kl=float(report.kl[0]),
+                iterations=int(report.iterations[0]),
+                backtracks=int(report.backtracks[0]),
+                gain=float(report.objective_after[0] - report.objective[0]),
             )
         )
     policy, samples, entropies = jax.tree.map(lambda leaf: leaf[0], (policies, trajectories, _entropies(neighbourhood)))

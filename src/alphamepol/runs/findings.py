@@ -242,6 +242,9 @@ def _rate(found: Diagnosis) -> Iterator[Finding]:
             f"{said}: it hardly moves, and learning will be slow; use --learning-rate {best.rate:.1g}{_leaves(best)}.",
             {"learning_rate": float(f"{best.rate:.1g}")},
         )
+    elif given.effective < TRUSTED:
+        lower = f"; {best.rate:.1g} leaves {best.effective:.0%}" if best else ""
+        yield Finding(False, f"{said}, which is not much, but will do{lower}.")
     else:
         yield Finding(False, f"{said}, which is enough to learn from{_worth_trying(given, best)}.")
 
