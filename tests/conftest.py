@@ -1,15 +1,26 @@
 """Shapes and types are checked while testing: jaxtyping and beartype look at every call into the package."""
 
+import gc
 import os
 import tempfile
+
+# Two processes share the tests: threads of PyTorch and of NumPy on top would only wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import matplotlib
 import pytest
 from jaxtyping import install_import_hook
 
 matplotlib.use("agg")
-# Tests compile much and compute little: a quarter less time than with all of LLVM's passes.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+# Tests compile much and compute little: few of LLVM's passes, and no kernels fused by MLIR, which compile slowest.
+QUICK_TO_COMPILE = (
+    "--xla_backend_optimization_level=0",
+    "--xla_llvm_disable_expensive_passes=true",
+    "--xla_cpu_use_fusion_emitters=false",
+    "--xla_cpu_parallel_codegen_split_count=1",
+)
+os.environ.setdefault("XLA_FLAGS", " ".join(QUICK_TO_COMPILE))
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     # The processes that share the tests, which inherit this, share what they compile.
     folder = tempfile.TemporaryDirectory(prefix="alphamepol-compiled-", ignore_cleanup_errors=True)
@@ -26,6 +37,10 @@ with install_import_hook("alphamepol", "beartype.beartype"):
     import alphamepol.runs.listing
     import alphamepol.runs.metatrain  # noqa: F401
     from alphamepol.runs.config import PretrainConfig
+
+# Tracing makes many objects, for which all of the modules would be searched for garbage again and again.
+gc.freeze()
+gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(scope="module", autouse=True)
