@@ -22,10 +22,17 @@ def summaries(folder: Path) -> dict[str, float]:
     return {path.parent.name: path.stat().st_mtime_ns for path in folder.glob("runs/*/summary.json")}
 
 
+@pytest.fixture(scope="module")
+def once(tmp_path_factory, tiny_scale) -> Path:
+    folder = tmp_path_factory.mktemp("reproduction") / "all"
+    reproduce(["slope-adverse"], "quick", folder, dry_run=False)
+    return folder
+
+
 @pytest.fixture
-def done(tmp_path) -> Path:
-    reproduce(["slope-adverse"], "quick", tmp_path / "all", dry_run=False)
-    return tmp_path / "all"
+def done(once, tmp_path) -> Path:
+    """A copy for each test, which may change it; times of files are those of the original."""
+    return shutil.copytree(once, tmp_path / "all")
 
 
 def test_a_claim_is_decided_and_everything_is_left_in_the_folder(done, capsys) -> None:
