@@ -1,6 +1,7 @@
 """Run by test_devices.py in a process of its own, which has four devices: prints how much results differ from one."""
 
 import dataclasses
+import gc
 import json
 import tempfile
 from functools import partial
@@ -17,6 +18,9 @@ from alphamepol.runs.epoch import run_epoch, start_state
 from alphamepol.runs.iteration import run_iteration, start_finetuning
 from alphamepol.runs.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
 from alphamepol.tasks import stack_tasks
+
+gc.freeze()  # as conftest.py, which this process does not have
+gc.set_threshold(50_000, 20, 20)
 
 tiny = {"trajectories": 40, "horizon": 20, "neighbours": 4, "hidden": (16, 16), "feature_noise": 0.01}
 small = dataclasses.replace(am.preset("quick"), epochs=1, evaluation_batches=1, **tiny)
@@ -38,7 +42,8 @@ def difference(one, other, start) -> float:
 
 def epochs(devices: int, **changes):
     """The policies before and after two epochs, and the shapes of what one device has of samples and policies."""
-    config = dataclasses.replace(small, **changes)
+    # A start as it comes, which is not first regressed: the whole runs below do that, too.
+    config = dataclasses.replace(small, initial_mean="none", **changes)
     with laid_over(devices):
         state = lay(start_state(gridworlds, config))
         start = state.learners.policy
