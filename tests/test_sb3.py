@@ -33,8 +33,8 @@ SMALL_ACTION = gymnasium.spaces.Box(-0.2, 0.2, (2,), np.float32)
 
 
 @pytest.fixture(autouse=True)
-def two_threads():
-    torch.set_num_threads(2)
+def one_thread():
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")
