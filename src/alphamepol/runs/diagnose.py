@@ -83,6 +83,8 @@ class Diagnosis:
 
     class_name: str
     policy: str
+    """What the policy is called."""
+    trained: bool
     members: tuple[str, ...]
     probabilities: tuple[float, ...]
     config: PretrainConfig
@@ -155,7 +157,7 @@ def diagnose(
     environment_class = resolve_class(environment_class, config.probabilities)
     check_start(environment_class, config)
     check_horizon(environment_class, config.horizon)
-    config = dataclasses.replace(config, seeds=1)
+    config, trained = dataclasses.replace(config, seeds=1), policy is not None
     if policy is None:
         policy = untrained_policies(environment_class, config)[config.seed]
     check_policy_fits(policy, environment_class)
@@ -190,6 +192,7 @@ def diagnose(
     return Diagnosis(
         class_name=environment_class.name,
         policy=label,
+        trained=trained,
         members=names,
         probabilities=environment_class.probabilities,
         config=config,

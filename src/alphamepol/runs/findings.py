@@ -327,7 +327,8 @@ def _risk(found: Diagnosis) -> Iterator[Finding]:
         False,
         f"Under {found.policy} the hardest member is {found.members[hard]}, entropy "
         f"{_interval(means, low, high, hard)}; the easiest {found.members[easy]}, {_interval(means, low, high, easy)}. "
-        f"{between:.0%} of the variance of entropies is between members, the rest luck within them.",
+        f"{between:.0%} of the variance of entropies is between members, the rest luck within them."
+        f"{'' if found.trained else ' Which member is hard can change as a policy learns: check a run, too.'}",
     )
     weights = np.repeat(np.array(found.probabilities) / found.entropies.shape[1], found.entropies.shape[1])
     if alpha == 1:
@@ -337,11 +338,11 @@ def _risk(found: Diagnosis) -> Iterator[Finding]:
     tail = tail_shares(found.entropies, found.probabilities, alpha)
     lost = float(weights @ found.entropies.ravel()) - weighted_cvar(found.entropies.ravel(), weights, alpha)
     verdict = (
-        "so α is worth it: it trains for a member that the mean would neglect"
+        "members differ more than luck does, so that α chooses between them, and is worth it"
         if between > 0.5
-        else "so α mostly guards against bad luck, and α = 1 may do as well"
+        else "members differ hardly more than luck does, so that α chooses between mini-batches of good and bad luck"
         if between < 0.1
-        else "so α does some of both"
+        else "α chooses between members, and between good and bad luck"
     )
     yield Finding(
         False,

@@ -48,7 +48,8 @@ def read_source(given: str | Path | Policy, random_memory: str = "none") -> Sour
     policy = load_policy(given)
     # The name of a released policy begins with its class.
     class_name = None if path.is_file() else str(given).partition("/")[0]
-    return Source(str(given), _label(path.stem, _memory(policy)), {0: policy}, class_name)
+    name = path.stem if path.is_file() else str(given)
+    return Source(str(given), _label(name, _memory(policy)), {0: policy}, class_name)
 
 
 def _short_name(source: Source) -> str:
