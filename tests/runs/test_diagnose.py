@@ -241,6 +241,8 @@ def test_trajectories_measured_against_themselves_are_told(found):
     assert finding.serious
     assert finding.sentence.startswith("Member plane-1: 90%")
     assert finding.settings == {"batch": 12, "trajectories": 96}
+    often = find(dataclasses.replace(found, own_neighbours=np.array([0.3, 0.55])))
+    assert any(one.sentence.endswith("use a larger --batch than 3.") and not one.serious for one in often)
 
 
 def test_the_line_says_what_was_given_and_what_is_suggested(found):
