@@ -270,8 +270,8 @@ def _stability(found: Diagnosis) -> Iterator[Finding]:
     if batch > 1 and share > max(MOSTLY_OWN, 1.5 / batch):
         yield Finding(
             True,
-            f"{said}, so that trajectories are measured against themselves, and may all learn the same way round; use a "
-            f"larger --batch than {batch} (and --trajectories, to keep as many mini-batches).",
+            f"{said}, so that trajectories are measured against themselves, and may all learn the same way round; use "
+            f"a larger --batch than {batch} (and --trajectories, to keep as many mini-batches).",
             {"batch": 4 * batch, "trajectories": 4 * found.config.trajectories},
         )
     elif batch > 1 and share > max(OFTEN_OWN, 1.5 / batch):
