@@ -63,8 +63,8 @@ class Check:
     an untrained one if not given. Of a run, the policy of --seed."""
     preset: Preset | None = None
     """As of `pretrain`."""
-    batches: int = 12
-    """Mini-batches that are sampled in each member."""
+    batches: int | None = None
+    """Mini-batches that are sampled in each member; 12 if not given, fewer of more than twenty members."""
     folder: Path | None = None
     """Where the page goes; runs/check-CLASS if not given, of a run RUN/check-CLASS."""
 

@@ -21,7 +21,7 @@ from alphamepol.files import to_json, write_atomically
 from alphamepol.policies import Policy
 from alphamepol.runs.check_figures import CAPTIONS, draw
 from alphamepol.runs.config import PretrainConfig, config_to_dict
-from alphamepol.runs.diagnose import BATCHES, STAGES, Diagnosis, diagnose
+from alphamepol.runs.diagnose import STAGES, Diagnosis, diagnose
 from alphamepol.runs.findings import Finding, command, find
 from alphamepol.runs.folder import describe
 from alphamepol.runs.sources import read_source
@@ -37,14 +37,14 @@ def check(
     config: PretrainConfig,
     *,
     run: str | None = None,
-    batches: int = BATCHES,
+    batches: int | None = None,
     folder: Path | None = None,
 ) -> Path:
     """Diagnose a class through the policy of a run, or an untrained one, and write what was found; returns the folder.
 
     check.json has all numbers, check.html the page, figures/ the pictures.
     """
-    if batches < 2:
+    if batches is not None and batches < 2:
         raise InputError(f"batches: {batches} was given; it must be at least 2, an interval needs several")
     label, policy = _policy(run, config.seed)
     folder = folder or _default_folder(class_name, run)

@@ -46,6 +46,8 @@ TRAJECTORIES, STATES, DRAWS = 8, 150, 16
 ASKED, KNOWN, LARGEST_OBSERVATION = 1000, 20_000, 1000
 """Of contrasts: the steps that are compared, and those of a member that they are compared with; and numbers of an
 observation beyond which that takes too long."""
+COMPARED = 20
+"""Members of a class that are compared with each other, the first of it: pairs are many."""
 POINTS = 400
 """Particles of a member that Wasserstein distances are taken on."""
 
@@ -162,8 +164,12 @@ def measure_bounds(
     members: Sequence[str],
     dynamics: Dynamics | None,
     cells: Cells | None = None,
+    points: int = POINTS,
 ) -> Bounds:
-    """Compare the state distributions of members, from trajectories in each; on `cells` of one's own, if given."""
+    """Compare the state distributions of members, from trajectories in each; on `cells` of one's own, if given.
+
+    `dynamics` are of the same members, in the same order; Wasserstein distances are of so many `points` of each.
+    """
     inside = [points[of] for points, of in zip(particles, valid, strict=True)]
     cells = cells or partition(np.concatenate(inside))
     counts = [_count(points, of, cells) for points, of in zip(particles, valid, strict=True)]
@@ -171,8 +177,8 @@ def measure_bounds(
     seen = distributions[:, distributions.max(axis=0) > 0]
     size = len(members)
     low, high, distance = (np.zeros((size, size)) for _ in range(3))
-    samples = [_some(points, of) for points, of in zip(particles, valid, strict=True)]
-    points = min(len(half) for halves in samples for half in halves)
+    samples = [_some(part, of) for part, of in zip(particles, valid, strict=True)]
+    points = min(points, *(len(half) for halves in samples for half in halves))
     for i, j in pairs(size):
         found = variation(counts[i], counts[j])
         low[i, j] = low[j, i] = found.low
@@ -202,9 +208,11 @@ def measure_dynamics(
     *,
     key: PRNGKeyArray,
 ) -> Dynamics | None:
-    """Start and step all members with common random numbers, where states are at hand; None of a host's class."""
+    """Start and step members, the first `COMPARED`, with common random numbers, where states are at hand; None of a
+    host's class."""
     if not isinstance(environment_class, EnvironmentClass):
         return None
+    environment_class = _first(environment_class)
     keys = jax.random.split(key, 4)
     size = {"horizon": horizon, "trajectories": TRAJECTORIES, "count": STATES}
     visited = visit(policy, environment_class, **size, key=keys[0])
@@ -308,7 +316,14 @@ def _some(
     """Some particles of each half of the trajectories, in random order."""
     random = np.random.default_rng(0)
     halves = [points[i::2][valid[i::2]] for i in range(2)] if len(points) > 1 else [points[valid]] * 2
-    return [random.permutation(half)[:POINTS] for half in halves]
+    return [random.permutation(half) for half in halves]
+
+
+def _first(environment_class: EnvironmentClass) -> EnvironmentClass:
+    """A class of those members that are compared."""
+    if len(environment_class) <= COMPARED:
+        return environment_class
+    return EnvironmentClass({name: environment_class[name] for name in environment_class.names[:COMPARED]})
 
 
 def _as_measured(

@@ -131,19 +131,19 @@ def _distances(found: Diagnosis, folder: Path) -> None:
     if bounds.dynamics is not None:
         matrices["steps that differ"] = bounds.dynamics.steps_differ
     elif found.contrasts is not None:
-        matrices["told apart by a step"] = np.where(np.eye(len(found.members)), 0.0, found.contrasts)
-    members = found.members[:MOST]
+        matrices["told apart by a step"] = np.where(np.eye(len(bounds.members)), 0.0, found.contrasts)
+    members = bounds.members
     side = 0.28 * len(members) + 1.2
     figure = Figure(figsize=(side * len(matrices), side + 0.5), layout="constrained")
     rows: list[tuple[Any, ...]] = []
     for i, (name, matrix) in enumerate(matrices.items()):
         axes = figure.add_subplot(1, len(matrices), i + 1)
-        _matrix(axes, matrix[:MOST, :MOST], members, most=None if "Wasser" in name else 1.0, labels=i == 0)
+        _matrix(axes, matrix, members, most=None if "Wasser" in name else 1.0, labels=i == 0)
         axes.set_title(name)
         rows += [
             (name, one, other, float(matrix[row, column]))
-            for row, one in enumerate(found.members)
-            for column, other in enumerate(found.members)
+            for row, one in enumerate(members)
+            for column, other in enumerate(members)
         ]
     save_figure(figure, folder, "check-distances")
     write_csv(folder / "check-distances.csv", ("distance", "member", "other", "value"), rows)

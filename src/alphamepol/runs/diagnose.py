@@ -20,7 +20,14 @@ from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
 from alphamepol.images import RandomEncoder
 from alphamepol.learning.alphamepol import Learner
 from alphamepol.policies import GaussianPolicy, Policy, stack_policies
-from alphamepol.runs.bounds import Bounds, measure_bounds, measure_contrasts, measure_dynamics, measure_trade_off
+from alphamepol.runs.bounds import (
+    COMPARED,
+    Bounds,
+    measure_bounds,
+    measure_contrasts,
+    measure_dynamics,
+    measure_trade_off,
+)
 from alphamepol.runs.checks import check_horizon, check_particles, check_policy_fits, check_start, check_units
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.epoch import draw_epoch, improve, neighbours_of_minibatches, untrained_policies
@@ -31,8 +38,8 @@ from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.seeds import seed_keys, split_purposes
 from alphamepol.theory import BaselineTradeOff
 
-BATCHES = 12
-"""Mini-batches in each member."""
+BATCHES, IN_ALL = 12, 240
+"""Mini-batches in each member; fewer where that would be more than so many in all, but two at least."""
 FEWER = 4
 """Of those, so many are measured again with other k."""
 MINIBATCHES, MOST_MINIBATCHES = 20, 60
@@ -113,7 +120,7 @@ class Diagnosis:
     draws: tuple[Draws, ...]
     bounds: Bounds
     contrasts: Float[np.ndarray, "members members"] | None
-    """Of classes on the host, how well steps tell members apart; ½ is not at all."""
+    """Of classes on the host, how well steps tell members apart, the first `COMPARED` of them; ½ is not at all."""
     trade_off: BaselineTradeOff | None
     visits: VisitMap | None
     encoded: bool
@@ -140,7 +147,7 @@ def diagnose(
     policy: Policy | None = None,
     *,
     label: str = "Random",
-    batches: int = BATCHES,
+    batches: int | None = None,
     stage: Callable[[str], AbstractContextManager[Any]] = lambda name: nullcontext(),
 ) -> Diagnosis:
     """Look at a class through a policy, with the settings of a run that is to be.
@@ -150,7 +157,7 @@ def diagnose(
     - `environment_class`: a class or its name.
     - `config`: the settings; all but those of evaluation and checkpoints count.
     - `policy`: whose samples are looked at; an untrained one of seed `config.seed` if not given, called `label`.
-    - `batches`: mini-batches that are sampled in each member.
+    - `batches`: mini-batches that are sampled in each member; 12 if not given, fewer of more than twenty members.
     - `stage`: is entered with the name of each of `STAGES`, and may show progress.
     """
     config.check()
@@ -165,6 +172,7 @@ def diagnose(
     check_units(units, particle_size(environment_class, config), environment_class.name)
     keys = split_purposes(seed_keys([config.seed])).evaluation
     names = environment_class.names
+    batches = batches or max(2, min(BATCHES, IN_ALL // len(names)))
     with jax.default_matmul_precision(config.matmul_precision):
         with stage(STAGES[0]):
             samples = _sample(policies, environment_class, config, encoder, batches, keys)
@@ -187,8 +195,8 @@ def diagnose(
             contrasts = _contrasts(policy, samples) if dynamics is None else None
         with stage(STAGES[5]):
             particles, valid = (samples.by_member(part) for part in (samples.measured.particles, samples.raw.valid))
-            by_trajectory = [part.reshape(len(names), -1, *part.shape[3:]) for part in (particles, valid)]
-            bounds = measure_bounds(list(by_trajectory[0]), list(by_trajectory[1]), names, dynamics)
+            by_trajectory = [part.reshape(len(names), -1, *part.shape[3:])[:COMPARED] for part in (particles, valid)]
+            bounds = measure_bounds(list(by_trajectory[0]), list(by_trajectory[1]), names[:COMPARED], dynamics)
     return Diagnosis(
         class_name=environment_class.name,
         policy=label,
@@ -340,7 +348,7 @@ def _own_share(neighbourhood: Neighbourhood, horizon: int) -> Float[Array, "rows
 def _contrasts(policy: Policy, samples: _Samples) -> Float[np.ndarray, "members members"] | None:
     raw = samples.raw
     observations = raw.perceived[..., : policy.observation_size]
-    parts = (samples.by_member(part) for part in (observations, raw.actions, raw.valid))
+    parts = (samples.by_member(part)[:COMPARED] for part in (observations, raw.actions, raw.valid))
     observed, actions, valid = (part.reshape(len(part), -1, *part.shape[3:]) for part in parts)
     return measure_contrasts(observed.astype(float), actions, valid)
 
