@@ -52,7 +52,7 @@ def test_a_scale_is_mean_deviation_and_ends():
         ((1.0, 2e3), 1),
         ((500.0, 2e3), 1),
         ((1.0, 1e-3), None),
-        ((1e-3, 1e-2), 0),
+        ((1e-3, 1e-2), 1),
         ((5.0, 0.2), None),
     ],
 )
@@ -61,9 +61,13 @@ def test_numbers_far_from_one_are_wild_if_they_are_large_or_all_small(factors, w
     assert wild_component(scale_of(values)) == wild
 
 
-def test_a_constant_is_not_wild():
-    values = np.column_stack([np.random.default_rng(0).normal(size=100), np.full(100, 1e6)])
-    assert wild_component(scale_of(values)) is None
+def test_a_constant_can_be_too_large_but_makes_nothing_visible():
+    moving = np.random.default_rng(0).normal(size=100)
+    assert wild_component(scale_of(np.column_stack([moving, np.full(100, 1e6)]))) == 1
+    assert wild_component(scale_of(np.column_stack([moving, np.full(100, 1.0)]))) is None
+    assert wild_component(scale_of(np.column_stack([1e-3 * moving, np.full(100, 1.0)]))) == 0
+    assert wild_component(scale_of(np.column_stack([1e-3 * moving, np.zeros(100)]))) == 0
+    assert wild_component(scale_of(np.zeros((100, 2)))) is None
 
 
 @given(st.floats(0.01, 0.99), st.integers(1, 12))

@@ -11,7 +11,9 @@ from scipy.stats import wasserstein_distance
 
 from alphamepol.theory import (
     Cells,
+    Transitions,
     baseline_trade_off,
+    diameter,
     entropy_gap_bound,
     entropy_of_cells,
     lipschitz,
@@ -20,6 +22,7 @@ from alphamepol.theory import (
     samples_needed,
     shares,
     sharp_entropy_gap_bound,
+    step_contrasts,
     total_variation,
     variation,
     wasserstein,
@@ -44,12 +47,12 @@ def two_chains(draw):
 @given(two_chains())
 def test_the_one_step_bound_holds(chains):
     first, second, horizon = chains
-    diameter = total_variation(first.reached(horizon), second.reached(horizon))
+    apart_in_all = total_variation(first.reached(horizon), second.reached(horizon))
     starts = total_variation(first.start, second.start)
     for one, other in ((first, second), (second, first)):
         apart = 0.5 * np.abs(one.transition - other.transition).sum(axis=-1)
         exact = one_step_bound(starts, float(one.acted_in(horizon) @ (one.weights() * apart).sum(axis=0)), horizon)
-        assert diameter <= exact + 1e-12
+        assert apart_in_all <= exact + 1e-12
         joined = (one.weights() * parting(one.transition, other.transition)).sum(axis=0)
         loose = one_step_bound(parting(one.start, other.start), float(one.acted_in(horizon) @ joined), horizon)
         assert exact <= loose + 1e-9
@@ -77,10 +80,10 @@ def test_the_entropy_bounds_hold(chains):
     first, second, horizon = chains
     distributions = first.reached(horizon), second.reached(horizon)
     gap = abs(entropy_of_cells(distributions[0]) - entropy_of_cells(distributions[1]))
-    diameter = total_variation(*distributions)
+    apart = total_variation(*distributions)
     states, smallest = len(first.start), float(np.min(distributions))
-    assert gap <= entropy_gap_bound(diameter, smallest) + 1e-9
-    assert gap <= sharp_entropy_gap_bound(diameter, states) + 1e-9
+    assert gap <= entropy_gap_bound(apart, smallest) + 1e-9
+    assert gap <= sharp_entropy_gap_bound(apart, states) + 1e-9
 
 
 def test_bounds_of_known_size():
@@ -90,6 +93,8 @@ def test_bounds_of_known_size():
     assert wasserstein_bound(4.0, 0.0, 0.5, 3) == pytest.approx(2.0)
     assert wasserstein_bound(0.0, 1e-3, 3.0, 10_000) == math.inf
     assert wasserstein_bound(0.0, 0.0, 3.0, 10_000) == 0.0
+    assert wasserstein_bound(0.0, 1e-3, math.inf, 5) == math.inf
+    assert wasserstein_bound(0.0, 0.0, math.inf, 5) == 0.0
     assert entropy_gap_bound(0.1, 0.2) == pytest.approx(0.05 + 0.1 * math.log(5))
     assert entropy_gap_bound(0.1, 0.0) == math.inf
     assert entropy_gap_bound(0.0, 0.0) == 0.0
@@ -116,7 +121,7 @@ def test_counts_give_the_variation_of_the_chains():
     for _ in range(50):
         counts = [random.multinomial(40, one, 30).astype(float) for one in (first, second)]
         found = variation(*counts)
-        assert found.low <= found.high
+        assert found.low <= found.high + 1e-9
         lows.append(found.low)
         highs.append(found.high)
     assert np.mean(lows) == pytest.approx(exact, abs=0.01)
@@ -236,23 +241,66 @@ def test_so_many_samples_are_enough():
 
 
 def test_the_mean_squared_errors_cross_where_it_says():
-    """Simulated: below, the gradient with b is nearer the truth, above, the one without."""
+    """Enumerated and simulated: below, the gradient with b is nearer the truth, above, the one without."""
     random = np.random.default_rng(5)
-    # Entropies far from zero and scores that lean one way in the tail: b takes out little, and biases a little.
-    entropies = np.concatenate([np.linspace(-1.0, -0.02, 10), np.linspace(0.0, 5.0, 10)])
-    scores = np.where(np.arange(20) % 2 == 0, 1.0, -1.0) * np.linspace(2.0, 1.0, 20)
-    scores -= scores.mean()
-    tail = 10
+    # The tail is at an entropy of nearly 0, the VaR at 1: with b, little varies. Scores lean one way in the tail, which
+    # makes a bias.
+    entropies = np.where(np.arange(1000) % 2 == 0, -0.1, 3.0) + random.normal(scale=0.01, size=1000)
+    entropies[0] = 1.0  # the VaR
+    scores = random.normal(size=1000) + np.where(np.arange(1000) % 2 == 0, 0.2, -0.2)
+    tail = 500
     trade = baseline_trade_off(scores, entropies, tail)
-    inside = np.arange(20) < tail
-    samples = {True: scores * entropies * inside, False: scores * (entropies - trade.value_at_risk) * inside}
-    truth = samples[False].mean()
-    errors = {}
-    for count in (3, 100_000):
-        drawn = random.integers(20, size=(400, count))
-        errors[count] = {b: np.mean((values[drawn].mean(axis=1) - truth) ** 2) for b, values in samples.items()}
-    variances = {b: values.var(ddof=1) for b, values in samples.items()}
-    expected = max(0.0, (variances[False] - variances[True]) / trade.bias**2)
-    assert trade.crossing == pytest.approx(expected)
-    assert errors[100_000][False] < errors[100_000][True]
-    assert (errors[3][True] < errors[3][False]) == (trade.crossing > 3)
+    assert trade.value_at_risk == 1.0
+    inside = entropies <= 1.0
+    samples = {True: scores * entropies * inside, False: scores * (entropies - 1.0) * inside}
+    truth, gained = samples[False].mean(), samples[False].var(ddof=1) - samples[True].var(ddof=1)
+    assert gained > 0
+    assert trade.crossing == pytest.approx(gained / trade.bias**2, rel=0.2)  # less what the bias owes to chance
+    for count, nearer in ((round(trade.crossing / 4), True), (round(4 * trade.crossing), False)):
+        drawn = random.integers(1000, size=(4000, count))
+        errors = {b: np.mean((values[drawn].mean(axis=1) - truth) ** 2) for b, values in samples.items()}
+        assert (errors[True] < errors[False]) == nearer
+
+
+def test_a_bias_that_is_chance_alone_never_crosses():
+    random = np.random.default_rng(1)
+    crossings = []
+    for _ in range(50):
+        entropies = np.concatenate([np.full(500, -0.1), [1.0], np.full(499, 3.0)])
+        crossings.append(baseline_trade_off(random.normal(size=1000), entropies, 501).crossing)
+    assert np.median(crossings) > 1000
+
+
+def test_the_diameter_is_the_farthest_pair_and_of_equal_members_nothing():
+    random = np.random.default_rng(0)
+    same = np.full(50, 0.02)
+    other = np.concatenate([np.full(25, 0.03), np.full(25, 0.01)])
+    lows, highs = [], []
+    for _ in range(40):
+        counts = [random.multinomial(20, one, 20).astype(float) for one in [same] * 6]
+        low, high = diameter([variation(counts[i], counts[j]) for i in range(6) for j in range(i)])
+        lows.append(low)
+        highs.append(high)
+    assert np.mean(lows) < 0.04
+    assert np.mean(highs) > 0.15
+    counts = [random.multinomial(500, one, 20).astype(float) for one in [same] * 3 + [other]]
+    low, high = diameter([variation(counts[i], counts[j]) for i in range(4) for j in range(i)])
+    assert low == pytest.approx(0.25, abs=0.02)
+    assert high == pytest.approx(0.25, abs=0.03)
+
+
+def test_steps_tell_members_apart_by_what_they_do():
+    """In one of three members the same action does twice as much; the other two are the same."""
+    random = np.random.default_rng(0)
+
+    def steps(count, factor):
+        before = random.normal(size=(count, 2))
+        return Transitions(before, factor * before[:, 1:] + 0.1 * random.normal(size=(count, 1)))
+
+    factors = (1.0, 2.0, 1.0)
+    found = step_contrasts([steps(500, one) for one in factors], [steps(4000, one) for one in factors])
+    assert (np.diag(found) == 0.5).all()
+    assert found[0, 2] == pytest.approx(0.5, abs=0.05)
+    assert found[2, 0] == pytest.approx(0.5, abs=0.05)
+    for i, j in ((0, 1), (1, 0), (1, 2), (2, 1)):
+        assert found[i, j] > 0.75

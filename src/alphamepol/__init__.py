@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from alphamepol.runs.config import FinetuneConfig as FinetuneConfig
     from alphamepol.runs.config import MetatrainConfig as MetatrainConfig
     from alphamepol.runs.config import PretrainConfig as PretrainConfig
-    from alphamepol.runs.diagnose import Diagnosis as Diagnosis
     from alphamepol.runs.diagnose import diagnose as diagnose
+    from alphamepol.runs.diagnosis import Diagnosis as Diagnosis
     from alphamepol.runs.evaluate import Evaluation as Evaluation
     from alphamepol.runs.evaluate import evaluate as evaluate
     from alphamepol.runs.export import export as export
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _HOME = {
     "CMP": "environments.cmp",
     "CategoricalPolicy": "policies",
-    "Diagnosis": "runs.diagnose",
+    "Diagnosis": "runs.diagnosis",
     "EnvironmentClass": "environments.environment_class",
     "EnvironmentReward": "tasks",
     "Evaluation": "runs.evaluate",

@@ -70,13 +70,13 @@ def scale_of(values: Shaped[np.ndarray, "samples components"]) -> Scale:
 
 
 def wild_component(scale: Scale) -> int | None:
-    """The component that is farthest from order one, if one is too far."""
-    size = np.where(scale.moving, scale.size, 1.0)
-    strange = np.abs(np.log(np.maximum(size, 1e-300)))
-    worst = int(np.argmax(strange))
-    # Small numbers do little harm beside large ones: only if all are small is nothing seen.
-    too_large, all_small = size[worst] > WILD, bool((size < 1 / WILD).all())
-    return worst if too_large or all_small else None
+    """The largest component, if it is too large, or if even it is so small that nothing is seen; small ones beside
+    others do little harm. A constant can be too large, but does not make up for what is small."""
+    largest = int(np.argmax(scale.size))
+    if scale.size[largest] > WILD:
+        return largest
+    seen = np.where(scale.moving, scale.size, 0.0)
+    return int(np.argmax(seen)) if scale.moving.any() and seen.max() < 1 / WILD else None
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,9 @@ def partition(points: Float[np.ndarray, "points dimension"], cells: int = CELLS)
     of the particles."""
     dimension = points.shape[1]
     if dimension > MOST_GRID_DIMENSIONS:
-        thinned = points[:: max(1, len(points) // (50 * cells))].astype(float)
-        return Cells(centres=np.random.default_rng(0).permutation(np.unique(thinned, axis=0))[:cells])
+        random = np.random.default_rng(0)
+        some = random.permutation(points)[: 50 * cells].astype(float)
+        return Cells(centres=random.permutation(np.unique(some, axis=0))[:cells])
     along = max(1, int(cells ** (1 / dimension) + 1e-9))
     low, high = np.quantile(points, [0.005, 0.995], axis=0)
     return Cells(edges=tuple(np.linspace(*ends, along + 1)[1:-1] for ends in zip(low, high, strict=True)))
@@ -66,13 +67,19 @@ def total_variation(first: Float[np.ndarray, " cells"], second: Float[np.ndarray
 
 @dataclass(frozen=True)
 class Variation:
-    """Total variation of two members' state distributions, between two estimates of it."""
+    """Total variation of two members' state distributions, estimated too high and too low."""
 
-    low: float
-    """Too low on average: the cells where one member is more often were chosen on half of the trajectories, and tried
-    on the others. Of equal members it is 0 on average."""
     high: float
-    """Too high on average: that of the counts themselves, chance included."""
+    """That of the counts themselves, chance included."""
+    found: tuple[float, float]
+    """That of the counts of each half of the trajectories."""
+    tried: tuple[float, float]
+    """The cells where a half has one member more often, tried on the other half: too low on average; of equal members 0
+    on average, and so at times negative."""
+
+    @property
+    def low(self) -> float:
+        return max(0.0, sum(self.tried) / 2)
 
 
 def variation(first: Float[np.ndarray, "trajectories cells"], second: Float[np.ndarray, "others cells"]) -> Variation:
@@ -80,10 +87,18 @@ def variation(first: Float[np.ndarray, "trajectories cells"], second: Float[np.n
     high = total_variation(shares(first), shares(second))
     halves = [(first[i::2], second[i::2]) for i in range(2)]
     if any(half.sum() == 0 for pair in halves for half in pair):  # one trajectory cannot be halved
-        return Variation(0.0, high)
+        return Variation(high, (0.0, 0.0), (0.0, 0.0))
     differences = [shares(one) - shares(other) for one, other in halves]
+    found = [float(0.5 * np.abs(difference).sum()) for difference in differences]
     tried = [float(differences[1 - i][differences[i] > 0].sum()) for i in range(2)]
-    return Variation(min(high, max(0.0, float(np.mean(tried)))), high)
+    return Variation(high, (found[0], found[1]), (tried[0], tried[1]))
+
+
+def diameter(variations: Sequence[Variation]) -> tuple[float, float]:
+    """(D1) of all pairs, too low and too high on average: the pair that half of the trajectories have farthest apart,
+    as the others see it; and the largest of all."""
+    low = [max(variations, key=lambda one: one.found[i]).tried[i] for i in range(2)]
+    return max(0.0, sum(low) / 2), max(one.high for one in variations)
 
 
 def wasserstein(first: Float[np.ndarray, "points dimension"], second: Float[np.ndarray, "points dimension"]) -> float:
@@ -100,18 +115,23 @@ class Transitions:
     change: Float[np.ndarray, "steps changes"]
 
 
-def step_contrast(asked: Transitions, own: Transitions, other: Transitions) -> float:
-    """How well a step tells two members apart that cannot be put into the same state.
+def step_contrasts(asked: Sequence[Transitions], known: Sequence[Transitions]) -> Float[np.ndarray, "members members"]:
+    """How well steps tell members apart that cannot be put into the same state; `known` are of other trajectories.
 
-    For each step of `asked`, the most similar one of `own`, from other trajectories of the same member, and of `other`:
-    how often is the change in the other member the farther one? Half the time if the members are the same.
+    For each step that is asked about, the most similar one known of its own member, and of the other: how often is the
+    change in the other member the farther one? Half the time if members are the same.
     """
-    most = min(len(own.before), len(other.before))
-    errors = []
-    for known in (own, other):
-        nearest = KDTree(known.before[:most]).query(asked.before)[1]
-        errors.append(np.linalg.norm(asked.change - known.change[:most][nearest], axis=-1))
-    return float(np.mean(errors[1] > errors[0]) + 0.5 * np.mean(errors[1] == errors[0]))
+    most = min(len(one.before) for one in known)
+    trees = [KDTree(one.before[:most]) for one in known]
+    found = np.full((len(asked), len(known)), 0.5)
+    for i, one in enumerate(asked):
+        errors = [
+            np.linalg.norm(one.change - other.change[tree.query(one.before)[1]], axis=-1)
+            for other, tree in zip(known, trees, strict=True)
+        ]
+        for j, error in enumerate(errors):
+            found[i, j] = np.mean(error > errors[i]) + 0.5 * np.mean(error == errors[i])
+    return found
 
 
 def one_step_bound(starts: float, differ: float, horizon: int) -> float:
@@ -134,6 +154,8 @@ def lipschitz(
 
 def wasserstein_bound(starts: float, step: float, lipschitz: float, horizon: int) -> float:
     """(D3): (1 − L^T)/(1 − L) times the largest W_1 of a step, and what is left of the distance of the starts."""
+    if not math.isfinite(lipschitz):
+        return 0.0 if step == starts == 0 else math.inf
     with np.errstate(over="ignore"):
         last = float(np.float64(lipschitz) ** horizon)
     factor = float(horizon) if lipschitz == 1 else (1 - last) / (1 - lipschitz)
@@ -176,11 +198,12 @@ class BaselineTradeOff:
     bias_bound: float
     """U α |b|."""
     bias: float
-    """What b was found to change in the mean; the absolute value."""
+    """What b was found to change in the mean; the absolute value, chance included."""
     samples: float
     """n* (D6); infinite if nothing is to be gained by more."""
     crossing: float
-    """(D7): where the mean squared errors of the two cross; 0 if that without b is smaller always."""
+    """(D7): where the mean squared errors of the two cross; 0 if that without b is smaller always, infinite if no bias
+    was found beyond chance."""
 
 
 def baseline_trade_off(
@@ -205,8 +228,10 @@ def baseline_trade_off(
     bias_bound = largest * alpha * abs(value_at_risk)
     bias = abs(value_at_risk * float(np.mean(scores * inside)))
     wanted = min(bias_bound, accuracy)
-    more_variance = float(with_baseline.var(ddof=1) - without.var(ddof=1))
-    crossing = 0.0 if more_variance >= 0 else -more_variance / bias**2 if bias > 0 else math.inf
+    gained = float(without.var(ddof=1) - with_baseline.var(ddof=1))
+    chance = value_at_risk**2 * float((scores * inside).var(ddof=1)) / len(scores)
+    squared_bias = max(0.0, bias**2 - chance)
+    crossing = 0.0 if gained <= 0 else gained / squared_bias if squared_bias > 0 else math.inf
     return BaselineTradeOff(
         value_at_risk=value_at_risk,
         largest_score=largest,

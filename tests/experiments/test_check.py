@@ -143,6 +143,41 @@ def test_names_of_a_stranger_do_no_harm(where):
     config = _parse(["check", "gridworld-slope", *SMALL]).config
     members = {"<script>alert(1)</script>": Gridworld(FOUR_ROOMS), "b": Gridworld(FOUR_ROOMS, slope="east")}
     found = diagnose(am.EnvironmentClass(members, name="<b>"), config, batches=4)
-    page = check_page(found, find(found), "<i>", where / "nothing")
+    page = check_page(found, find(found), "<i>", [])
     assert "<script>alert" not in page
     assert "<i>" not in page
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("aliased", "Member plane-1: "),
+        ("stuck", "Member plane-0: "),
+        ("wild", "Observations are not of order one: component 1"),
+        ("same", "All members are the same as far as Random (seed 0) can tell"),
+    ],
+)
+def test_strange_classes_get_the_right_first_sentence_and_a_page(name, first, tmp_path, capsys):
+    file = Path(__file__).parents[1] / "planes.py"
+    words = ["check", f"{file}:{name}", *SMALL, "--no-normalise", "--initial-log-std", "-0.5"]
+    assert main([*words, "--learning-rate", "0.001", "--folder", str(tmp_path / "page")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"1. {first}" in shown
+    found = json.loads((tmp_path / "page" / "check.json").read_text())
+    assert found["findings"][0]["serious"]
+    if name in ("aliased", "stuck"):
+        assert "particles coincide" in found["findings"][0]["sentence"]
+    assert (tmp_path / "page" / "check.html").is_file()
+
+
+def test_pictures_of_an_earlier_check_are_not_shown_again(checked, tmp_path):
+    import shutil
+
+    shutil.copytree(checked, tmp_path / "page")
+    (tmp_path / "one.py").write_text(
+        "import alphamepol as am\n\n\ndef one():\n"
+        "    return am.EnvironmentClass({'a': am.Gridworld('.')}, name='one')\n"
+    )
+    assert main(["check", f"{tmp_path / 'one.py'}:one", *SMALL, "--folder", str(tmp_path / "page")]) == 0
+    assert not (tmp_path / "page" / "figures" / "check-distances.png").exists()
+    assert (tmp_path / "page" / "check.html").read_text().count("<img ") == 4

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from chains import Exact, chain_class, distance, parting, random_chain
+from chains import Chain, Exact, chain_class, distance, parting, random_chain
 
 import alphamepol as am
 from alphamepol.estimation.risk import tail_count
@@ -64,6 +64,7 @@ def test_state_distributions_are_those_enumerated(sampled):
             truth = total_variation(distributions[i], distributions[j])
             assert found.variation_high[i, j] == pytest.approx(truth, abs=0.012)
             assert found.variation_low[i, j] == pytest.approx(truth, abs=0.012)
+    assert found.diameter == pytest.approx((np.max(found.variation_low), np.max(found.variation_high)), abs=0.01)
     assert found.smallest == pytest.approx(np.min(distributions), abs=0.003)
     assert found.cells == STATES
     assert not found.ends
@@ -84,17 +85,74 @@ def test_steps_and_starts_are_those_enumerated(sampled):
             assert met - 0.15 <= found.dynamics.steps_distance[i, j] <= far.max() + 0.4
 
 
-def test_the_measured_bounds_hold(sampled):
-    exact, found = sampled
-    low, high = found.diameter
-    diameter = max(total_variation(a.reached(HORIZON), b.reached(HORIZON)) for a in exact for b in exact)
-    entropies = [entropy_of_cells(one.reached(HORIZON)) for one in exact]
-    assert low - 0.01 <= diameter <= high + 0.01
-    assert diameter <= found.one_step_bound
-    assert np.ptp(entropies) <= found.entropy_gap_bound
-    assert np.ptp(entropies) <= found.sharp_entropy_gap_bound
-    far = max(distance(a.reached(HORIZON), b.reached(HORIZON)) for a in exact for b in exact)
-    assert far <= found.wasserstein_bound
+@pytest.mark.parametrize("seed", range(4))
+def test_the_measured_bounds_hold_where_they_say_something(policy, seed):
+    """Chains that part now and then, forget quickly, and have a short horizon: here no bound is vacuous."""
+    random = np.random.default_rng(seed)
+    chooses = enumerated(policy, 2)[0].chooses
+    forgets = np.tile(random.dirichlet(np.ones(STATES)), (2, STATES, 1))
+    transition = 0.1 * random_chain(random, STATES) + 0.9 * forgets
+    start = random.dirichlet(np.ones(STATES))
+    exact = [
+        Exact(one, start, chooses) for one in (transition, random_chain(random, STATES, near=transition, share=0.03))
+    ]
+    chains, horizon = chain_class(exact, spread=False), 5
+    policies = jax.tree.map(lambda leaf: leaf[None], policy)
+    found = collect(
+        policies,
+        chains,
+        jnp.arange(2)[None],
+        batch=1500,
+        horizon=horizon,
+        keys=jax.random.split(jax.random.key(seed), 1),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in (("TRAJECTORIES", 1000), ("STATES", 100), ("DRAWS", 1000)):
+            patch.setattr(bounds, name, size)
+        dynamics = measure_dynamics(policy, chains, horizon, None, None, key=jax.random.key(seed))
+    particles, valid = (list(np.asarray(part[0])) for part in (found.particles, found.valid))
+    cells = Cells(edges=(np.arange(0.5, STATES - 1),))
+    measured = measure_bounds(particles, valid, chains.names, dynamics, cells)
+    reached = [one.reached(horizon) for one in exact]
+    truth = total_variation(*reached)
+    low, high = measured.diameter
+    assert low - 0.015 <= truth <= high + 0.005
+    differ = (exact[0].weights() * parting(*(one.transition for one in exact))).sum(axis=0)
+    assert truth <= measured.one_step_bound < 1
+    expected = [one.acted_in(horizon) @ differ for one in exact]
+    assert measured.one_step_bound == pytest.approx(horizon * max(expected), rel=0.25)
+    assert measured.dynamics.lipschitz < 1
+    assert distance(*reached) <= measured.wasserstein_bound < STATES - 1
+    gap = abs(entropy_of_cells(reached[0]) - entropy_of_cells(reached[1]))
+    assert gap <= measured.entropy_gap_bound
+    assert gap <= measured.sharp_entropy_gap_bound < np.log(STATES)
+
+
+class Shown(Chain):
+    """A chain that is shown otherwise: the same states, seen from the other end."""
+
+    turned: jax.Array
+
+    def observe(self, state):
+        return jnp.where(self.turned, STATES - 1 - state.number, state.number).astype(float)[None]
+
+
+def test_members_that_only_look_otherwise_differ(policy):
+    exact = enumerated(policy, 2)[0]
+    parts = (jnp.asarray(part, jnp.float32) for part in (exact.transition, exact.start))
+    transition, start = parts
+    members = {name: Shown(transition, start, True, jnp.array(turned)) for name, turned in (("a", False), ("b", True))}
+    found = measure_dynamics(policy, am.EnvironmentClass(members), HORIZON, None, None, key=jax.random.key(1))
+    middle = exact.acted_in(HORIZON) @ (np.einsum("as,ast->st", exact.weights(), exact.transition)[:, STATES // 2])
+    # But in the middle, which looks the same from both ends.
+    assert found.steps_differ[0, 1] == pytest.approx(1 - middle, abs=0.1)
+
+
+def test_of_large_classes_some_members_are_compared():
+    assert bounds.compared(3).tolist() == [0, 1, 2]
+    some = bounds.compared(101)
+    assert len(some) == bounds.COMPARED
+    assert (some[0], some[-1]) == (0, 100)
 
 
 def test_wasserstein_distances_are_those_enumerated(sampled):

@@ -13,20 +13,21 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 from rich.text import Text
 
-from alphamepol.diagnostics import share_between, tail_shares
+from alphamepol.diagnostics import tail_shares
 from alphamepol.environments.registry import resolve_class
 from alphamepol.errors import InputError
+from alphamepol.estimation.risk import tail_count
 from alphamepol.experiments.page import Html, page, picture, table
 from alphamepol.files import to_json, write_atomically
 from alphamepol.policies import Policy
 from alphamepol.runs.check_figures import CAPTIONS, draw
 from alphamepol.runs.config import PretrainConfig, config_to_dict
-from alphamepol.runs.diagnose import STAGES, Diagnosis, diagnose
-from alphamepol.runs.findings import Finding, command, find
+from alphamepol.runs.diagnose import STAGES, diagnose
+from alphamepol.runs.diagnosis import Diagnosis, Finding
+from alphamepol.runs.findings import command, find
 from alphamepol.runs.folder import describe
 from alphamepol.runs.sources import read_source
 from alphamepol.runs.tables import MOST
-from alphamepol.statistics import bootstrap_interval
 
 EFFORT: dict[str, int] = dict(zip(STAGES, (4, 2, 3, 12, 6, 1), strict=True))
 """About what part of the time each stage takes."""
@@ -56,13 +57,13 @@ def check(
         found = diagnose(environment_class, config, policy, label=label, batches=batches, stage=stage)
     findings = find(found)
     line = command(found, findings)
-    draw(found, environment_class, folder / "figures")
-    write_atomically(folder / "check.json", to_json(to_dict(found, findings, line)))
-    write_atomically(folder / "check.html", check_page(found, findings, line, folder / "figures"))
     console.print(members_table(found))
     for number, finding in enumerate(findings, 1):
         console.print(f"{number}. {finding.sentence}", highlight=False, markup=False, style=_weight(finding))
     console.print(f"To train with that: {line}", highlight=False, markup=False, soft_wrap=True)
+    drawn = draw(found, environment_class, folder / "figures")
+    write_atomically(folder / "check.json", to_json(to_dict(found, findings, line)))
+    write_atomically(folder / "check.html", check_page(found, findings, line, drawn))
     return folder
 
 
@@ -111,13 +112,13 @@ def _progress(console: Console) -> Iterator[Any]:
 
 def to_dict(found: Diagnosis, findings: Sequence[Finding], line: str) -> dict[str, Any]:
     """check.json."""
-    low, high = bootstrap_interval(found.entropies.T)
+    means, low, high = found.means
     tail = tail_shares(found.entropies, found.probabilities, found.config.alpha)
     members = {
-        name: _finite(
+        name: (
             {
                 "probability": found.probabilities[i],
-                "entropy": float(found.entropies[i].mean()),
+                "entropy": float(means[i]),
                 "interval": [float(low[i]), float(high[i])],
                 "ceiling": found.ceilings[i],
                 "coinciding": found.aliasing[i].coinciding,
@@ -133,7 +134,7 @@ def to_dict(found: Diagnosis, findings: Sequence[Finding], line: str) -> dict[st
         for i, name in enumerate(found.members)
     }
     trade_off = found.trade_off
-    return {
+    numbers = {
         **describe("check", **{"class": found.class_name}),
         "config": config_to_dict(found.config),
         "policy": found.policy,
@@ -142,10 +143,12 @@ def to_dict(found: Diagnosis, findings: Sequence[Finding], line: str) -> dict[st
             for finding in findings
         ],
         "train_with": line,
+        "minibatches": found.config.minibatches,
+        "tail": tail_count(found.config.alpha, found.config.minibatches),
         "neighbours": found.neighbours,
         "fewest_particles": found.fewest,
         "members": members,
-        "variance_between_members": share_between(found.entropies, found.probabilities),
+        "variance_between_members": found.between,
         "scales": {
             name: {part: getattr(scale, part).tolist() for part in ("mean", "deviation", "low", "high")}
             for name, scale in (("observations", found.observations), ("particles", found.particles))
@@ -158,18 +161,21 @@ def to_dict(found: Diagnosis, findings: Sequence[Finding], line: str) -> dict[st
         },
         "by_neighbours": _sensitivity(found.by_neighbours.settings, found.by_neighbours.entropies, found.members),
         "by_batch": _sensitivity(found.by_batch.settings, found.by_batch.entropies, found.members),
-        "learning_rates": [_finite(vars(one)) for one in found.learned],
+        "learning_rates": [vars(one) for one in found.learned],
         "step_contrasts": None if found.contrasts is None else found.contrasts.tolist(),
         "theory": found.bounds.to_dict(),
-        "baseline": trade_off and _finite(vars(trade_off)),
+        "baseline": trade_off and vars(trade_off),
     }
+    return _finite(numbers)
 
 
-def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
-    """Without what JSON has no number for."""
-    return {
-        name: value for name, value in numbers.items() if not (isinstance(value, float) and not math.isfinite(value))
-    }
+def _finite(content: Any) -> Any:
+    """With null for what JSON has no number for."""
+    if isinstance(content, dict):
+        return {name: _finite(value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def _sensitivity(settings: Sequence[int], entropies: np.ndarray, members: Sequence[str]) -> dict[str, Any]:
@@ -184,7 +190,7 @@ ENTROPY = HEADER.index("entropy")
 
 
 def _rows(found: Diagnosis) -> list[tuple[str, ...]]:
-    low, high = bootstrap_interval(found.entropies.T)
+    means, low, high = found.means
     tail = tail_shares(found.entropies, found.probabilities, found.config.alpha)
     rows = []
     for i, member in enumerate(found.members[:MOST]):
@@ -193,7 +199,7 @@ def _rows(found: Diagnosis) -> list[tuple[str, ...]]:
             (
                 member,
                 f"{found.probabilities[i]:g}",
-                f"{found.entropies[i].mean():.2f} [{low[i]:.2f}, {high[i]:.2f}]",
+                _with_interval(means[i], low[i], high[i]),
                 f"{ceiling:.2f}" if math.isfinite(ceiling) else "?",
                 f"{alias.coinciding:.0%}",
                 str(alias.largest),
@@ -208,6 +214,10 @@ def _rows(found: Diagnosis) -> list[tuple[str, ...]]:
     return rows
 
 
+def _with_interval(mean: float, low: float, high: float) -> str:
+    return f"{mean:.2f} [{low:.2f}, {high:.2f}]" if math.isfinite(mean) else "−∞"
+
+
 def members_table(found: Diagnosis) -> Table:
     """For the terminal, which is narrow; the page has more columns."""
     shown = Table(title=Text(f"{found.class_name} under {found.policy}, k = {found.neighbours}"), title_justify="left")
@@ -219,7 +229,7 @@ def members_table(found: Diagnosis) -> Table:
     return shown
 
 
-def check_page(found: Diagnosis, findings: Sequence[Finding], line: str, figures: Path) -> str:
+def check_page(found: Diagnosis, findings: Sequence[Finding], line: str, figures: Sequence[Path]) -> str:
     """The page: what was found, then the numbers and pictures behind it."""
     config = found.config
     said = "".join(
@@ -231,11 +241,7 @@ def check_page(found: Diagnosis, findings: Sequence[Finding], line: str, figures
         f"{config.trajectories}, B = {config.batch}, k = {config.neighbours}, α = {config.alpha:g} and learning rate "
         f"{config.learning_rate:g}; {found.entropies.shape[1]} mini-batches in each.</p>"
     )
-    pictures = {
-        name: picture(path, caption)
-        for name, caption in CAPTIONS.items()
-        if (path := figures / f"{name}.png").is_file()
-    }
+    pictures = {path.stem: picture(path, CAPTIONS[path.stem]) for path in figures}
     note = (
         "<p class='soft'>Entropy: mean of mini-batches [95 % interval]. Coincide: share of particles with a twin in "
         "their mini-batch. Safe k: the smallest with which no distance was 0. Drawn: mini-batches of an epoch, on "
@@ -309,10 +315,10 @@ def theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, str]]:
         ),
         (
             "D(π) from one step (D2): starts + T · share of steps that differ",
-            "" if dynamics is None else f"{_most(dynamics.steps_differ):.3g} a step",
+            "" if dynamics is None else f"{dynamics.steps_differ.max():.3g} of {dynamics.steps} steps",
             "" if step is None else f"{step:.3g}",
-            "nothing but a horizon that all reach; steps are compared with common random numbers, which can only make "
-            f"it larger than the paper's{ends}",
+            "nothing but a horizon that all reach; steps are compared with common random numbers, which makes it "
+            f"larger than the paper's, if anything; it is known as well as that share is, times T{ends}",
             no_state if step is None else _vacuous(step, 1.0),
         ),
         (
@@ -321,12 +327,13 @@ def theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, str]]:
             "" if far is None else _count(far),
             "that particles tell the whole state, and a Lipschitz constant L < 1 of the policy's dynamics"
             + ("" if dynamics is None else f"; found {dynamics.lipschitz:.3g}, the largest of pairs of visited states")
+            + ("" if found.config.memory == "none" else ", memory beginning anew in each")
             + ends,
             no_state
             if dynamics is None
             else "vacuous: L is not below 1, the bound grows with L^T"
             if dynamics.lipschitz >= 1
-            else "",
+            else "not vacuous",
         ),
         (
             "entropy gap (D4): D²/σ + D ln(1/σ)",
@@ -349,7 +356,8 @@ def theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, str]]:
         trade = found.trade_off
         rows.append(
             (
-                "baseline b (D6), (D7): mini-batches from which the gradient without b is better",
+                "baseline b: from how many mini-batches on the gradient without it is the better one (D7), and its "
+                "error below what the bias of the other can be (D6)",
                 _from(trade.crossing),
                 _from(trade.samples),
                 f"on-policy gradients, along one direction; δ = 0.05, bias at most U α |b| = {trade.bias_bound:.3g}, "
@@ -370,7 +378,3 @@ def _count(number: float) -> str:
 
 def _from(samples: float) -> str:
     return "at once" if samples <= 1 else f"from {_count(samples)} on"
-
-
-def _most(matrix: np.ndarray) -> float:
-    return float(matrix.max())

@@ -20,13 +20,21 @@ from alphamepol.learning.alphamepol import on_policy_gradient
 from alphamepol.learning.log_probabilities import scores_along
 from alphamepol.policies import Policy
 from alphamepol.runs.particles import encode
-from alphamepol.sampling.coupled import act_everywhere, start_everywhere, step_everywhere, visit
+from alphamepol.sampling.coupled import (
+    act_everywhere,
+    choose,
+    difference_of_steps,
+    start_everywhere,
+    step_everywhere,
+    visit,
+)
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.theory import (
     BaselineTradeOff,
     Cells,
     Transitions,
     baseline_trade_off,
+    diameter,
     entropy_gap_bound,
     entropy_of_cells,
     lipschitz,
@@ -35,7 +43,7 @@ from alphamepol.theory import (
     partition,
     shares,
     sharp_entropy_gap_bound,
-    step_contrast,
+    step_contrasts,
     variation,
     wasserstein,
     wasserstein_bound,
@@ -47,7 +55,11 @@ ASKED, KNOWN, LARGEST_OBSERVATION = 1000, 20_000, 1000
 """Of contrasts: the steps that are compared, and those of a member that they are compared with; and numbers of an
 observation beyond which that takes too long."""
 COMPARED = 20
-"""Members of a class that are compared with each other, the first of it: pairs are many."""
+"""At most so many members of a class are compared with each other, spread evenly over it: pairs are many."""
+FEWEST_IN_TAIL = 3
+"""Mini-batches without which the baseline is not judged; that at the VaR itself counts nothing in (E9)."""
+DYNAMICS = 1 << 27
+"""Sets the random numbers of dynamics apart from those of trajectories."""
 POINTS = 400
 """Particles of a member that Wasserstein distances are taken on."""
 
@@ -60,11 +72,13 @@ class Dynamics:
     starts_differ: Float[np.ndarray, "members members"]
     starts_distance: Float[np.ndarray, "members members"]
     steps_differ: Float[np.ndarray, "members members"]
-    """From states visited in the row's member: the share of steps after which the two are in different states."""
+    """Of the steps in the row's member: the share after which the other would be elsewhere, or look otherwise."""
     steps_distance: Float[np.ndarray, "members members"]
     """The largest mean distance after a step from the same state, over all states that were visited."""
     lipschitz: float
     """The largest of all members."""
+    steps: int
+    """How many were taken in each member to see whether they differ."""
 
     def of_members(self, numbers: Int[np.ndarray, " some"]) -> "Dynamics":
         """The part of some members."""
@@ -75,6 +89,7 @@ class Dynamics:
             self.steps_differ[some],
             self.steps_distance[some],
             self.lipschitz,
+            self.steps,
         )
 
 
@@ -85,6 +100,8 @@ class Bounds:
     members: tuple[str, ...]
     variation_low: Float[np.ndarray, "members members"]
     variation_high: Float[np.ndarray, "members members"]
+    diameter: tuple[float, float]
+    """(D1): the π-diameter, estimated too low and too high."""
     wasserstein: Float[np.ndarray, "members members"]
     wasserstein_chance: float
     """Between two samples of one member, on average."""
@@ -97,11 +114,6 @@ class Bounds:
     ends: bool
     """Whether trajectories ended early, which the theory does not know."""
     dynamics: Dynamics | None
-
-    @property
-    def diameter(self) -> tuple[float, float]:
-        """(D1): the π-diameter, from a low and from a high estimate."""
-        return float(self.variation_low.max()), float(self.variation_high.max())
 
     @property
     def one_step_bound(self) -> float | None:
@@ -179,15 +191,16 @@ def measure_bounds(
     low, high, distance = (np.zeros((size, size)) for _ in range(3))
     samples = [_some(part, of) for part, of in zip(particles, valid, strict=True)]
     points = min(points, *(len(half) for halves in samples for half in halves))
-    for i, j in pairs(size):
-        found = variation(counts[i], counts[j])
-        low[i, j] = low[j, i] = found.low
-        high[i, j] = high[j, i] = found.high
+    found = {(i, j): variation(counts[i], counts[j]) for i, j in pairs(size)}
+    for (i, j), one in found.items():
+        low[i, j] = low[j, i] = one.low
+        high[i, j] = high[j, i] = one.high
         distance[i, j] = distance[j, i] = wasserstein(samples[i][0][:points], samples[j][0][:points])
     return Bounds(
         members=tuple(members),
         variation_low=low,
         variation_high=high,
+        diameter=diameter(list(found.values())) if found else (0.0, 0.0),
         wasserstein=distance,
         wasserstein_chance=float(np.mean([wasserstein(*(half[:points] for half in halves)) for halves in samples])),
         cell_entropies=np.array([entropy_of_cells(one) for one in distributions]),
@@ -199,6 +212,11 @@ def measure_bounds(
     )
 
 
+def compared(members: int) -> Int[np.ndarray, " some"]:
+    """The numbers of the members that are compared, of so many."""
+    return np.unique(np.linspace(0, members - 1, min(members, COMPARED)).round().astype(int))
+
+
 def measure_dynamics(
     policy: Policy,
     environment_class: AnyClass,
@@ -208,29 +226,31 @@ def measure_dynamics(
     *,
     key: PRNGKeyArray,
 ) -> Dynamics | None:
-    """Start and step members, the first `COMPARED`, with common random numbers, where states are at hand; None of a
+    """Start and step the members that are compared with common random numbers, where states are at hand; None of a
     host's class."""
     if not isinstance(environment_class, EnvironmentClass):
         return None
-    environment_class = _first(environment_class)
-    keys = jax.random.split(key, 4)
-    size = {"horizon": horizon, "trajectories": TRAJECTORIES, "count": STATES}
-    visited = visit(policy, environment_class, **size, key=keys[0])
-    started = start_everywhere(environment_class, draws=STATES, key=keys[1])
-    stepped = step_everywhere(visited, environment_class, draws=DRAWS, key=keys[2])
-    acted = act_everywhere(policy, visited, environment_class, draws=DRAWS, key=keys[3])
+    names = [environment_class.names[number] for number in compared(len(environment_class))]
+    some = EnvironmentClass({name: environment_class[name] for name in names})
+    keys = jax.random.split(jax.random.fold_in(key, DYNAMICS), 6)
+    visited = visit(policy, some, horizon=horizon, trajectories=TRAJECTORIES, key=keys[0])
+    chosen = choose(visited, count=STATES, key=keys[1])
+    started = start_everywhere(some, draws=STATES, key=keys[2])
+    stepped = step_everywhere(chosen, some, draws=DRAWS, key=keys[3])
+    acted = act_everywhere(policy, chosen, some, draws=DRAWS, key=keys[4])
     measured = partial(_as_measured, encoder=encoder, units=units)
-    starts, steps = measured(started.particles), measured(stepped.particles)
-    members = range(len(environment_class))
-    of_steps = np.stack([[_distance(steps[:, i], steps[:, j]).mean(axis=-1).max() for j in members] for i in members])
-    points, reached = measured(visited.particles), measured(acted)
-    differ = np.asarray(stepped.differ)
+    starts, steps = measured(started.particles), measured(stepped)
+    members = range(len(some))
+    points, reached = measured(chosen.particles), measured(acted)
     return Dynamics(
         starts_differ=np.asarray(started.differ),
         starts_distance=np.stack([[_distance(starts[i], starts[j]).mean() for j in members] for i in members]),
-        steps_differ=np.stack([differ[i, i] for i in members]),
-        steps_distance=of_steps,
+        steps_differ=np.asarray(difference_of_steps(visited, some, key=keys[5])),
+        steps_distance=np.stack(
+            [[_distance(steps[:, i], steps[:, j]).mean(axis=-1).max() for j in members] for i in members]
+        ),
         lipschitz=max(lipschitz(points[i], reached[i]) for i in members),
+        steps=int(jnp.min(jnp.sum(visited.valid, axis=1))),
     )
 
 
@@ -259,11 +279,7 @@ def measure_contrasts(
     known = [some(member, 1, KNOWN) for member in range(members)]
     if any(not len(one.before) for one in (*asked, *known)):
         return None
-    found = np.full((members, members), 0.5)
-    for i, j in pairs(members):
-        found[i, j] = step_contrast(asked[i], known[i], known[j])
-        found[j, i] = step_contrast(asked[j], known[j], known[i])
-    return found
+    return step_contrasts(asked, known)
 
 
 def _one_hot(choices: Int[np.ndarray, "*sets"]) -> Float[np.ndarray, "*sets choices"]:
@@ -275,10 +291,10 @@ def measure_trade_off(
 ) -> BaselineTradeOff | None:
     """(D6) and (D7) of one seed's epoch, along its gradient: half of the mini-batches find it, the others are judged.
 
-    None if there are too few mini-batches for that.
+    None if there are too few mini-batches in the tail for that.
     """
     half = len(entropies) // 2
-    if half < 2:
+    if half == 0 or tail_count(alpha, len(entropies) - half) < FEWEST_IN_TAIL:
         return None
     scores = _scores(policy, trajectories, entropies, half, tail_count(alpha, half))
     judged = np.asarray(scores, float), np.asarray(entropies[half:], float)
@@ -317,13 +333,6 @@ def _some(
     random = np.random.default_rng(0)
     halves = [points[i::2][valid[i::2]] for i in range(2)] if len(points) > 1 else [points[valid]] * 2
     return [random.permutation(half) for half in halves]
-
-
-def _first(environment_class: EnvironmentClass) -> EnvironmentClass:
-    """A class of those members that are compared."""
-    if len(environment_class) <= COMPARED:
-        return environment_class
-    return EnvironmentClass({name: environment_class[name] for name in environment_class.names[:COMPARED]})
 
 
 def _as_measured(

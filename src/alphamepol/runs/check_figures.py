@@ -14,12 +14,11 @@ from matplotlib.figure import Figure
 from alphamepol.diagnostics import tail_shares
 from alphamepol.environments.host import AnyClass
 from alphamepol.runs import figures
-from alphamepol.runs.diagnose import Diagnosis, Sensitivity
+from alphamepol.runs.diagnosis import Diagnosis, Sensitivity
 from alphamepol.runs.evaluate import Evaluation
 from alphamepol.runs.findings import SPENT, TRUSTED
 from alphamepol.runs.plotting import COLOURS, STYLE, WALL_COLOUR, save_figure, write_csv
 from alphamepol.runs.tables import MOST
-from alphamepol.statistics import bootstrap_interval
 
 CAPTIONS = {
     "check-entropies": "Entropy of mini-batches in each member (dots), their mean with its 95 % interval, and the "
@@ -36,8 +35,11 @@ CAPTIONS = {
 """By the name of the picture."""
 
 
-def draw(found: Diagnosis, environment_class: AnyClass, folder: Path) -> None:
-    """All of them."""
+def draw(found: Diagnosis, environment_class: AnyClass, folder: Path) -> list[Path]:
+    """All that there are; returns the pictures. Those of an earlier check that there are no more are taken away."""
+    for name in CAPTIONS:
+        for suffix in ("png", "csv"):
+            (folder / f"{name}.{suffix}").unlink(missing_ok=True)
     with matplotlib.rc_context(STYLE):
         _entropies(found, folder)
         _stability(found, folder)
@@ -45,14 +47,14 @@ def draw(found: Diagnosis, environment_class: AnyClass, folder: Path) -> None:
         if len(found.members) > 1:
             _distances(found, folder)
     figures.heat_maps({found.policy: _evaluation(found)}, environment_class, folder)
+    return [path for name in CAPTIONS if (path := folder / f"{name}.png").is_file()]
 
 
 def _entropies(found: Diagnosis, folder: Path) -> None:
     members = found.members[:MOST]
     figure = Figure(figsize=(7.5, 0.33 * len(members) + 1.3), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1.7, 1])
-    low, high = bootstrap_interval(found.entropies.T)
-    means = found.entropies.mean(axis=1)
+    means, low, high = found.means
     tail = tail_shares(found.entropies, found.probabilities, found.config.alpha)
     rows = np.arange(len(members))
     for i, colour in zip(rows, cycle(COLOURS), strict=False):

@@ -10,9 +10,10 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
-from alphamepol.diagnostics import Aliasing, Draws, Scale, aliasing, draws, scale_of
+from alphamepol.diagnostics import Aliasing, aliasing, draws, scale_of
+from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.registry import resolve_class
 from alphamepol.estimation.entropy import particle_entropy
@@ -21,8 +22,7 @@ from alphamepol.images import RandomEncoder
 from alphamepol.learning.alphamepol import Learner
 from alphamepol.policies import GaussianPolicy, Policy, stack_policies
 from alphamepol.runs.bounds import (
-    COMPARED,
-    Bounds,
+    compared,
     measure_bounds,
     measure_contrasts,
     measure_dynamics,
@@ -30,6 +30,7 @@ from alphamepol.runs.bounds import (
 )
 from alphamepol.runs.checks import check_horizon, check_particles, check_policy_fits, check_start, check_units
 from alphamepol.runs.config import PretrainConfig
+from alphamepol.runs.diagnosis import Actions, Diagnosis, Learned, Sensitivity
 from alphamepol.runs.epoch import draw_epoch, improve, neighbours_of_minibatches, untrained_policies
 from alphamepol.runs.particles import find_encoder, measurable, particle_size, units_of
 from alphamepol.runs.visits import VisitMap, visit_map
@@ -43,88 +44,11 @@ BATCHES, IN_ALL = 12, 240
 FEWER = 4
 """Of those, so many are measured again with other k."""
 MINIBATCHES, MOST_MINIBATCHES = 20, 60
-"""At most so many are learned from, to see what a learning rate does; and are judged, for the baseline."""
+"""At most so many of an epoch are learned from, to see what a learning rate does; so many are judged, for the
+baseline."""
 FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Of the learning rate."""
 STAGES = ("sampling every member", "neighbours", "other k and B", "learning rates", "dynamics", "distances")
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """How the entropy of members depends on a setting."""
-
-    settings: tuple[int, ...]
-    entropies: Float[np.ndarray, "settings members"]
-
-
-@dataclass(frozen=True)
-class Learned:
-    """What one epoch with some learning rate does to the policy, by its own samples."""
-
-    rate: float
-    effective: float
-    """The effective share of importance-weighted samples afterwards, in the median mini-batch."""
-    worst: float
-    """The same in the worst."""
-    kl: float
-    iterations: int
-    backtracks: int
-    gain: float
-    """Of the objective, by importance weights."""
-
-
-@dataclass(frozen=True)
-class Actions:
-    """Of vectors: how large actions are beside the range that the environment applies."""
-
-    sigma: Float[np.ndarray, " components"]
-    half_ranges: Float[np.ndarray, " components"]
-    """Infinite where there is no range."""
-    clipped: float
-    """The share of components outside their range."""
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """All that is found; rows are members."""
-
-    class_name: str
-    policy: str
-    """What the policy is called."""
-    trained: bool
-    members: tuple[str, ...]
-    probabilities: tuple[float, ...]
-    config: PretrainConfig
-    """The settings that were looked at."""
-    neighbours: int
-    """The k that entropies were taken with: that of the settings, if it can be."""
-    entropies: Float[np.ndarray, "members minibatches"]
-    ceilings: tuple[float, ...]
-    aliasing: tuple[Aliasing, ...]
-    """Of particles as entropies are taken of them."""
-    bare: tuple[Aliasing, ...]
-    """Of particles as the environment gives them, without noise."""
-    fewest: int
-    """Particles of the smallest mini-batch."""
-    lengths: Float[np.ndarray, " members"]
-    """Mean steps of a trajectory."""
-    own_neighbours: Float[np.ndarray, " members"]
-    """The share of a particle's neighbours that are of its own trajectory."""
-    observations: Scale
-    particles: Scale
-    """As they are, before any unit."""
-    actions: Actions | None
-    by_neighbours: Sensitivity
-    by_batch: Sensitivity
-    learned: tuple[Learned, ...]
-    draws: tuple[Draws, ...]
-    bounds: Bounds
-    contrasts: Float[np.ndarray, "members members"] | None
-    """Of classes on the host, how well steps tell members apart, the first `COMPARED` of them; ½ is not at all."""
-    trade_off: BaselineTradeOff | None
-    visits: VisitMap | None
-    encoded: bool
-    """Whether particles are images, taken through the random encoder."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +88,8 @@ def diagnose(
     environment_class = resolve_class(environment_class, config.probabilities)
     check_start(environment_class, config)
     check_horizon(environment_class, config.horizon)
-    config, trained = dataclasses.replace(config, seeds=1), policy is not None
+    given, trained = config, policy is not None
+    config = dataclasses.replace(config, seeds=1)
     if policy is None:
         policy = untrained_policies(environment_class, config)[config.seed]
     check_policy_fits(policy, environment_class)
@@ -178,7 +103,8 @@ def diagnose(
             samples = _sample(policies, environment_class, config, encoder, batches, keys)
         with stage(STAGES[1]):
             found, bare = (_aliasing(samples, part.particles) for part in (samples.measured, samples.raw))
-            fewest = int(jnp.min(jnp.sum(samples.raw.valid, axis=(-1, -2))))
+            smallest = samples.by_member(jnp.sum(samples.raw.valid, axis=(-1, -2))).min(axis=1)
+            fewest = int(smallest.min())
             safe = max(one.largest for one in found)
             k = max(1, min(max(config.neighbours, safe), fewest - 1))
             neighbourhood = neighbours_of_minibatches(samples.measured, k)
@@ -192,24 +118,27 @@ def diagnose(
             learned, trade_off = _try_rates(policies, environment_class, usable, encoder, keys)
         with stage(STAGES[4]):
             dynamics = measure_dynamics(policy, environment_class, config.horizon, encoder, units, key=keys[0])
-            contrasts = _contrasts(policy, samples) if dynamics is None else None
+            some = compared(len(names))
+            contrasts = _contrasts(policy, samples, some) if dynamics is None else None
         with stage(STAGES[5]):
             particles, valid = (samples.by_member(part) for part in (samples.measured.particles, samples.raw.valid))
-            by_trajectory = [part.reshape(len(names), -1, *part.shape[3:])[:COMPARED] for part in (particles, valid)]
-            bounds = measure_bounds(list(by_trajectory[0]), list(by_trajectory[1]), names[:COMPARED], dynamics)
+            by_trajectory = [part.reshape(len(names), -1, *part.shape[3:])[some] for part in (particles, valid)]
+            bounds = measure_bounds(
+                list(by_trajectory[0]), list(by_trajectory[1]), [names[number] for number in some], dynamics
+            )
     return Diagnosis(
         class_name=environment_class.name,
         policy=label,
         trained=trained,
         members=names,
         probabilities=environment_class.probabilities,
-        config=config,
+        config=given,
         neighbours=k,
         entropies=entropies,
         ceilings=tuple(_ceiling(environment_class, number, units) for number in range(len(names))),
         aliasing=found,
         bare=bare,
-        fewest=fewest,
+        smallest=smallest,
         lengths=valid.sum(axis=-1).mean(axis=(1, 2)),
         own_neighbours=own,
         observations=scale_of(_observations(policy, samples.raw)),
@@ -223,6 +152,7 @@ def diagnose(
         contrasts=contrasts,
         trade_off=trade_off,
         visits=_visits(samples, environment_class),
+        scaled=policy.scaling is not None,
         encoded=encoder is not None,
     )
 
@@ -282,6 +212,8 @@ def _other_batches(samples: _Samples, batch: int, k: int, fewest: int) -> Sensit
             continue
         points = particles.reshape(members, -1, time, features)[:, : sets * together]
         neighbourhood = nearest_neighbours(points.reshape(members, sets, -1, features), k, inside)
+        if bool(jnp.any((neighbourhood.radii == 0) & neighbourhood.valid)):
+            continue  # more coincide, of more
         tried.append(together)
         found.append(np.asarray(_entropies(neighbourhood)).mean(axis=1))
     return Sensitivity(tuple(tried), np.array(found).reshape(len(tried), members))
@@ -295,7 +227,9 @@ def _try_rates(
     keys: Key[Array, " seeds"],
 ) -> tuple[tuple[Learned, ...], BaselineTradeOff | None]:
     """One epoch, from the same samples, with each of some learning rates; and the trade-off of the baseline."""
-    minibatches = min(config.minibatches, MOST_MINIBATCHES)
+    # More than an epoch has, for the baseline, where they cost little.
+    quick = isinstance(environment_class, EnvironmentClass)
+    minibatches = MOST_MINIBATCHES if quick else min(config.minibatches, MOST_MINIBATCHES)
     members, epoch_keys = draw_epoch(keys, 0, environment_class.probabilities, minibatches)
     size = {"batch": config.batch, "horizon": config.horizon}
     trajectories = collect(policies, environment_class, members, **size, keys=epoch_keys)
@@ -305,7 +239,7 @@ def _try_rates(
     neighbourhood = neighbours_of_minibatches(measured, config.neighbours)
     if bool(jnp.any((neighbourhood.radii == 0) & neighbourhood.valid)):
         return (), None  # no entropy, and no gradient
-    learned_from = min(minibatches, MINIBATCHES)
+    learned_from = min(config.minibatches, MINIBATCHES)
     samples, neighbours = jax.tree.map(lambda leaf: leaf[:, :learned_from], (trajectories, neighbourhood))
     config = dataclasses.replace(config, trajectories=learned_from * config.batch)
     learners = jax.vmap(Learner.start)(policies)
@@ -345,10 +279,12 @@ def _own_share(neighbourhood: Neighbourhood, horizon: int) -> Float[Array, "rows
     return jnp.sum(jnp.where(valid, own, 0.0), axis=-1) / jnp.sum(valid, axis=-1)
 
 
-def _contrasts(policy: Policy, samples: _Samples) -> Float[np.ndarray, "members members"] | None:
+def _contrasts(
+    policy: Policy, samples: _Samples, numbers: Int[np.ndarray, " some"]
+) -> Float[np.ndarray, "some some"] | None:
     raw = samples.raw
     observations = raw.perceived[..., : policy.observation_size]
-    parts = (samples.by_member(part)[:COMPARED] for part in (observations, raw.actions, raw.valid))
+    parts = (samples.by_member(part)[numbers] for part in (observations, raw.actions, raw.valid))
     observed, actions, valid = (part.reshape(len(part), -1, *part.shape[3:]) for part in parts)
     return measure_contrasts(observed.astype(float), actions, valid)
 

@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import jax
 import numpy as np
 
 from alphamepol.devices import on_one_device, one_device
@@ -13,7 +12,7 @@ from alphamepol.images import RandomEncoder
 from alphamepol.learning.alphamepol import EpochReport
 from alphamepol.mapping import take
 from alphamepol.policies import Policy
-from alphamepol.runs.bounds import COMPARED, measure_bounds, measure_dynamics, measure_trade_off
+from alphamepol.runs.bounds import compared, measure_bounds, measure_dynamics, measure_trade_off
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.epoch import draw_epoch
 from alphamepol.runs.loop import LoopState
@@ -22,8 +21,6 @@ from alphamepol.sampling.trajectories import Trajectories
 
 POINTS = 200
 """Particles of a member that Wasserstein distances are taken on: half as many take a sixth of the time."""
-DYNAMICS = 1 << 27
-"""Sets the random numbers of dynamics apart from those of the trajectories."""
 
 
 def epoch_diagnostics(
@@ -68,16 +65,16 @@ def _of_members(
     minibatches = particles.reshape(len(particles), -1, particles.shape[-1]), valid.reshape(len(valid), -1)
     alias = aliasing(*minibatches)
     numbers: dict[str, Any] = {"coinciding": alias.coinciding, "smallest_safe_k": alias.largest}
-    met = np.unique(members[members < COMPARED])
+    judged = compared(len(environment_class))
+    met = np.intersect1d(members, judged)
     if len(met) < 2:
         return numbers
     by_member = [
         [part[members == number].reshape(-1, *part.shape[2:]) for number in met] for part in (particles, valid)
     ]
-    of_dynamics = jax.random.fold_in(key, DYNAMICS)
     units = units_of(policy)
-    dynamics = measure_dynamics(policy, environment_class, config.horizon, encoder, units, key=of_dynamics)
+    dynamics = measure_dynamics(policy, environment_class, config.horizon, encoder, units, key=key)
     names = [environment_class.names[number] for number in met]
-    dynamics = dynamics and dynamics.of_members(met)
+    dynamics = dynamics and dynamics.of_members(np.searchsorted(judged, met))
     bounds = measure_bounds(by_member[0], by_member[1], names, dynamics, points=POINTS)
     return numbers | bounds.to_dict()

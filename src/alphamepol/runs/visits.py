@@ -67,6 +67,10 @@ def _cells(
             and north <= ends[3] + slack
         ):
             return (BINS, BINS), ends
+    # A map needs some width, also of who never moves.
+    (west, east), (south, north) = (
+        (low, high) if high > low else (low - 0.5, high + 0.5) for low, high in ((west, east), (south, north))
+    )
     return (BINS, BINS), (west, east, south, north)
 
 

@@ -18,21 +18,13 @@ from alphamepol.sampling.rollout import rollout_states
 
 
 class Visited(eqx.Module):
-    """States that a policy acted in, drawn from whole trajectories in each member, and what it did there."""
+    """States that a policy acted in, and what it did there; stacked over members unless mapped over."""
 
     states: PyTree[Array]
-    actions: Shaped[Array, "members count ..."]
-    particles: Float[Array, "members count features"]
+    actions: Shaped[Array, "..."]
+    particles: Float[Array, "*members count features"]
     """Of these states."""
-
-
-class Stepped(eqx.Module):
-    """What every member makes of the same states, actions and random numbers."""
-
-    differ: Float[Array, "members members members"]
-    """At [i, j, l] the share of steps from states visited in member i after which j and l are in different states."""
-    particles: Float[Array, "members members count draws features"]
-    """At [i, j] those reached in member j from states visited in member i."""
+    valid: Bool[Array, "*members count"]
 
 
 class Started(eqx.Module):
@@ -49,54 +41,79 @@ def start_everywhere(environment_class: EnvironmentClass, *, draws: int, key: PR
 
     def one_draw(key: PRNGKeyArray) -> tuple[Bool[Array, "members members"], Float[Array, "members features"]]:
         states = jax.vmap(lambda member: member.reset(key=key))(environment_class.members)
-        return _different(states), _features(environment_class, states)
+        return _different(environment_class, states), _features(environment_class, states)
 
     differ, particles = jax.vmap(one_draw)(jax.random.split(key, draws))
     return Started(jnp.mean(differ, axis=0, dtype=float), jnp.swapaxes(particles, 0, 1))
 
 
-@partial(jax.jit, static_argnames=("horizon", "trajectories", "count"))
+@partial(jax.jit, static_argnames=("horizon", "trajectories"))
 def visit(
-    policy: Policy,
-    environment_class: EnvironmentClass,
-    *,
-    horizon: int,
-    trajectories: int,
-    count: int,
-    key: PRNGKeyArray,
+    policy: Policy, environment_class: EnvironmentClass, *, horizon: int, trajectories: int, key: PRNGKeyArray
 ) -> Visited:
-    """`count` states of each member, every step of some trajectories being as likely."""
+    """Every step of some trajectories in each member."""
 
-    def one_member(member: CMP, key: PRNGKeyArray) -> tuple[PyTree, Array, Array]:
-        keys = jax.random.split(key, trajectories + 1)
-        steps = jax.vmap(lambda key: rollout_states(policy, member, horizon, key=key))(keys[1:])
-        chosen = jax.random.categorical(keys[0], jnp.where(steps.valid.ravel(), 0.0, -jnp.inf), shape=(count,))
-        states, actions = jax.tree.map(
-            lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[chosen], (steps.states, steps.actions)
+    def one_member(member: CMP, key: PRNGKeyArray) -> Visited:
+        keys = jax.random.split(key, trajectories)
+        steps = jax.vmap(lambda key: rollout_states(policy, member, horizon, key=key))(keys)
+        states, actions, valid = jax.tree.map(
+            lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (steps.states, steps.actions, steps.valid)
         )
-        return states, actions, jax.vmap(member.features)(states)
+        return Visited(states, actions, jax.vmap(member.features)(states), valid)
+
+    return jax.vmap(one_member)(environment_class.members, jax.random.split(key, len(environment_class)))
+
+
+@partial(jax.jit, static_argnames="count")
+def choose(visited: Visited, *, count: int, key: PRNGKeyArray) -> Visited:
+    """Some of the valid steps of each member, drawn with replacement."""
+
+    def one_member(of: Visited, key: PRNGKeyArray) -> Visited:
+        chosen = jax.random.categorical(key, jnp.where(of.valid, 0.0, -jnp.inf), shape=(count,))
+        return jax.tree.map(lambda leaf: leaf[chosen], of)
+
+    return jax.vmap(one_member)(visited, jax.random.split(key, len(visited.valid)))
+
+
+@jax.jit
+def difference_of_steps(
+    visited: Visited, environment_class: EnvironmentClass, *, key: PRNGKeyArray
+) -> Float[Array, "members members"]:
+    """Of the steps of the row's member, taken again in all members with the same random numbers: the share after which
+    the column's member is somewhere else, or looks otherwise.
+    """
+
+    def one_member(number: Array, of: Visited, key: PRNGKeyArray) -> Float[Array, " members"]:
+        def one_state(state: PyTree, action: Array, key: PRNGKeyArray) -> Bool[Array, " members"]:
+            reached = jax.vmap(lambda member: member.step(state, action, key=key))(environment_class.members)
+            return _different(environment_class, reached)[number]
+
+        differ = jax.vmap(one_state)(of.states, of.actions, jax.random.split(key, len(of.valid)))
+        return jnp.sum(differ & of.valid[:, None], axis=0) / jnp.maximum(jnp.sum(of.valid), 1)
 
     keys = jax.random.split(key, len(environment_class))
-    return Visited(*jax.vmap(one_member)(environment_class.members, keys))
+    return jax.lax.map(lambda one: one_member(*one), (jnp.arange(len(keys)), visited, keys))
 
 
 @partial(jax.jit, static_argnames="draws")
-def step_everywhere(visited: Visited, environment_class: EnvironmentClass, *, draws: int, key: PRNGKeyArray) -> Stepped:
-    """Take each visited state's action in every member, `draws` times with the same random numbers in all."""
+def step_everywhere(
+    visited: Visited, environment_class: EnvironmentClass, *, draws: int, key: PRNGKeyArray
+) -> Float[Array, "members members count draws features"]:
+    """Take each visited state's action in every member, `draws` times with the same random numbers in all.
 
-    def one_state(state: PyTree, action: Array, key: PRNGKeyArray) -> tuple[Array, Array]:
-        """Which members differ, and where each is."""
+    At [i, j] are the particles reached in member j from states visited in member i.
+    """
 
-        def one_draw(key: PRNGKeyArray) -> tuple[Bool[Array, "members members"], Float[Array, "members features"]]:
+    def one_state(state: PyTree, action: Array, key: PRNGKeyArray) -> Float[Array, "members draws features"]:
+        def one_draw(key: PRNGKeyArray) -> Float[Array, "members features"]:
             reached = jax.vmap(lambda member: member.step(state, action, key=key))(environment_class.members)
-            return _different(reached), _features(environment_class, reached)
+            return _features(environment_class, reached)
 
-        differ, particles = jax.vmap(one_draw)(jax.random.split(key, draws))
-        return jnp.mean(differ, axis=0, dtype=float), jnp.moveaxis(particles, 0, 1)
+        return jnp.swapaxes(jax.vmap(one_draw)(jax.random.split(key, draws)), 0, 1)
 
-    keys = jax.random.split(key, visited.particles.shape[:2])
-    differ, particles = jax.lax.map(lambda of: jax.vmap(one_state)(*of), (visited.states, visited.actions, keys))
-    return Stepped(jnp.mean(differ, axis=1), jnp.swapaxes(particles, 1, 2))
+    keys = jax.random.split(key, visited.valid.shape)
+    particles = jax.lax.map(lambda of: jax.vmap(one_state)(*of), (visited.states, visited.actions, keys))
+    return jnp.swapaxes(particles, 1, 2)
 
 
 @partial(jax.jit, static_argnames="draws")
@@ -126,9 +143,17 @@ def _features(
     return jax.vmap(lambda member, state: member.features(state))(environment_class.members, states)
 
 
-def _different(states: PyTree[Shaped[Array, "members ..."]]) -> Bool[Array, "members members"]:
+def _different(
+    environment_class: EnvironmentClass, states: PyTree[Shaped[Array, "members ..."]]
+) -> Bool[Array, "members members"]:
+    """Whether two members are in different states, or show them otherwise."""
+
     def of_leaf(leaf: Shaped[Array, "members ..."]) -> Bool[Array, "members members"]:
         pairs = leaf[:, None] != leaf[None]
         return jnp.any(pairs.reshape(*pairs.shape[:2], -1), axis=-1)
 
-    return jnp.any(jnp.stack([of_leaf(leaf) for leaf in jax.tree.leaves(states)]), axis=0)
+    def shown(member: CMP, state: PyTree) -> tuple[Array, ...]:
+        return member.observe(state), member.features(state), member.ended(state)
+
+    leaves = jax.tree.leaves((states, jax.vmap(shown)(environment_class.members, states)))
+    return jnp.any(jnp.stack([of_leaf(leaf) for leaf in leaves]), axis=0)
