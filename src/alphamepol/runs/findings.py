@@ -37,15 +37,14 @@ def find(diagnosis: Diagnosis) -> list[Finding]:
     What makes all other numbers useless is told alone.
     """
     # Scales come first: a network that sees huge numbers drives an agent into a corner, where particles coincide.
+    found: list[Finding] = []
     for look in (scales, ends, aliasing):
-        found = list(look(diagnosis))
+        found += look(diagnosis)
         if any(finding.serious for finding in found):
-            return [
-                *found,
-                Finding(False, "Nothing else is told, for all other numbers will change: check again then."),
-            ]
-    looks = (scales, ends, aliasing, _likeness, _rate, _stability, _lots, _risk, _ceiling, _theory)
-    found = [finding for look in looks for finding in look(diagnosis)]
+            alone = Finding(False, "Nothing else is told, for all other numbers will change: check again then.")
+            return sorted([*found, alone], key=lambda finding: not finding.serious)
+    looks = (_likeness, _rate, _stability, _lots, _risk, _ceiling, _theory)
+    found += [finding for look in looks for finding in look(diagnosis)]
     if not any(finding.serious for finding in found):
         said = f"Nothing stands in the way of training on {diagnosis.class_name} with these settings."
         found.insert(0, Finding(False, said))
