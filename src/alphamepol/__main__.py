@@ -18,6 +18,9 @@ def command_line() -> None:
     except KeyboardInterrupt:
         print("alphamepol: interrupted; nothing was changed", file=sys.stderr)
         status = INTERRUPTED = 130
+    # What is done is done: a signal while Python shuts down, which takes a second, must not make it look undone.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
     sys.stdout.flush()
     sys.stderr.flush()
     if status == INTERRUPTED:

@@ -110,7 +110,8 @@ def stop_and_resume(
     _, errors = process.communicate()
     steps = sum(len(path.read_text().splitlines()) for path in folder.rglob("metrics.jsonl"))
     outcome = {"signal": number.name, "status": process.returncode, "metrics_lines": steps, "said": errors.strip()}
-    early = process.returncode == -number and not any(folder.glob("*"))  # before the program had begun at all
+    # Before the program had begun at all.
+    early = process.returncode == -number and not any(folder.glob("*"))
     if number != signal.SIGKILL and process.returncode != 0 and not early:
         assert process.returncode == 130, (process.returncode, errors)
         assert "Traceback" not in errors, errors

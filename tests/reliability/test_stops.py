@@ -148,3 +148,21 @@ def test_an_interrupt_while_a_step_is_written_neither_loses_nor_doubles_it(tiny,
     assert _lines(tmp_path / "run") == 3
     pretrain("gridworld-slope", slowly, folder=tmp_path / "run", resume=True, quiet=True)
     assert differences(products(tmp_path / "run"), products(whole)) == []
+
+
+def test_a_signal_after_the_end_does_not_make_it_look_undone(monkeypatch) -> None:
+    """Python takes a second to shut down; by then everything is written and told."""
+    from alphamepol import __main__ as entry
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    monkeypatch.setattr("alphamepol.machine.keep_compiled_programs", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["alphamepol", "--version"])
+    try:
+        with pytest.raises(SystemExit) as end:
+            entry.command_line()
+        assert end.value.code == 0
+        for number in before:
+            assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
