@@ -16,7 +16,6 @@ from alphamepol.diagnostics import Aliasing, aliasing, draws, scale_of
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.registry import resolve_class
-from alphamepol.estimation.entropy import particle_entropy
 from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
 from alphamepol.images import RandomEncoder
 from alphamepol.learning.alphamepol import Learner
@@ -32,6 +31,7 @@ from alphamepol.runs.checks import check_horizon, check_particles, check_policy_
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.diagnosis import Actions, Diagnosis, Learned, Sensitivity
 from alphamepol.runs.epoch import draw_epoch, improve, neighbours_of_minibatches, untrained_policies
+from alphamepol.runs.evaluate import ceiling_of, entropies_of
 from alphamepol.runs.particles import find_encoder, measurable, particle_size, units_of
 from alphamepol.runs.visits import VisitMap, visit_map
 from alphamepol.sampling.sampler import collect
@@ -108,7 +108,7 @@ def diagnose(
             safe = max(one.largest for one in found)
             k = max(1, min(max(config.neighbours, safe), fewest - 1))
             neighbourhood = neighbours_of_minibatches(samples.measured, k)
-            entropies = samples.by_member(_entropies(neighbourhood))
+            entropies = samples.by_member(entropies_of(neighbourhood))
             own = samples.by_member(_own_share(neighbourhood, config.horizon)).mean(axis=1)
         with stage(STAGES[2]):
             by_neighbours = _other_neighbours(samples, config.neighbours, safe, fewest)
@@ -135,7 +135,7 @@ def diagnose(
         config=given,
         neighbours=k,
         entropies=entropies,
-        ceilings=tuple(_ceiling(environment_class, number, units) for number in range(len(names))),
+        ceilings=tuple(ceiling_of(environment_class[number], units) for number in range(len(names))),
         aliasing=found,
         bare=bare,
         smallest=smallest,
@@ -187,7 +187,7 @@ def _other_neighbours(samples: _Samples, k: int, safe: int, fewest: int) -> Sens
     wanted = {max(1, k // 4), max(1, k // 2), k, 2 * k, 4 * k}
     tried = sorted(k for k in wanted if safe <= k < fewest)
     some = _first_minibatches(samples, FEWER)
-    found = [samples.by_member(_entropies(neighbours_of_minibatches(some, k))).mean(axis=1) for k in tried]
+    found = [samples.by_member(entropies_of(neighbours_of_minibatches(some, k))).mean(axis=1) for k in tried]
     return Sensitivity(tuple(tried), np.array(found).reshape(len(tried), samples.members))
 
 
@@ -215,7 +215,7 @@ def _other_batches(samples: _Samples, batch: int, k: int, fewest: int) -> Sensit
         if bool(jnp.any((neighbourhood.radii == 0) & neighbourhood.valid)):
             continue  # more coincide, of more
         tried.append(together)
-        found.append(np.asarray(_entropies(neighbourhood)).mean(axis=1))
+        found.append(np.asarray(entropies_of(neighbourhood)).mean(axis=1))
     return Sensitivity(tuple(tried), np.array(found).reshape(len(tried), members))
 
 
@@ -259,13 +259,10 @@ def _try_rates(
                 gain=float(report.objective_after[0] - report.objective[0]),
             )
         )
-    policy, samples, entropies = jax.tree.map(lambda leaf: leaf[0], (policies, trajectories, _entropies(neighbourhood)))
+    policy, samples, entropies = jax.tree.map(
+        lambda leaf: leaf[0], (policies, trajectories, entropies_of(neighbourhood))
+    )
     return tuple(found), measure_trade_off(policy, samples, entropies, config.alpha)
-
-
-@jax.jit
-def _entropies(neighbourhood: Neighbourhood) -> Float[Array, "rows sets"]:
-    return jax.vmap(jax.vmap(particle_entropy))(neighbourhood)
 
 
 def _own_share(neighbourhood: Neighbourhood, horizon: int) -> Float[Array, "rows sets"]:
@@ -308,11 +305,6 @@ def _actions(policy: Policy, environment_class: AnyClass, trajectories: Trajecto
     if policy.scaling is not None:
         sigma = sigma * np.array(policy.scaling.actions.half_ranges)
     return Actions(sigma, half, float(((actions < low) | (actions > high)).mean()))
-
-
-def _ceiling(environment_class: AnyClass, number: int, units: Float[Array, " features"] | None) -> float:
-    scaled = 0.0 if units is None else float(jnp.sum(jnp.log(units)))
-    return environment_class[number].entropy_ceiling - scaled
 
 
 def _visits(samples: _Samples, environment_class: AnyClass) -> VisitMap | None:

@@ -161,7 +161,7 @@ def evaluate(
         probabilities=environment_class.probabilities,
         alpha=config.alpha,
         seeds=tuple(policies),
-        ceilings=tuple(_ceiling(environment_class[i], units) for i in range(len(environment_class))),
+        ceilings=tuple(ceiling_of(environment_class[i], units) for i in range(len(environment_class))),
         entropies=entropies,
         trajectory_entropies=trajectory_entropies,
         visits=visit_map(flat, valid.reshape(*valid.shape[:2], particles), member),
@@ -172,7 +172,8 @@ def evaluate(
     )
 
 
-def _ceiling(member: Member, units: Float[Array, " features"] | None) -> float:
+def ceiling_of(member: Member, units: Float[Array, " features"] | None) -> float:
+    """The largest entropy that particles can have in their units."""
     return member.entropy_ceiling - (0.0 if units is None else float(jnp.sum(jnp.log(units))))
 
 
@@ -199,7 +200,7 @@ def _evaluate_member(
     neighbourhood = neighbours_of_minibatches(measured, config.neighbours)
     check_aliasing(neighbourhood, trajectories, names, seeds, when, cure="evaluate with a little --feature-noise")
     return (
-        np.asarray(_entropies(neighbourhood)),
+        np.asarray(entropies_of(neighbourhood)),
         _trajectory_entropies(measured, config.neighbours),
         _places(trajectories),
         np.asarray(trajectories.valid),
@@ -237,9 +238,10 @@ def _trajectory_entropies(trajectories: Trajectories, k: int) -> Float[np.ndarra
         return np.full((seeds, minibatches * batch), np.nan)
     particles = trajectories.particles.reshape(seeds, minibatches * batch, time, features)
     neighbourhood = nearest_neighbours(particles, max(1, min(k, shortest // 4)), valid)
-    return np.asarray(_entropies(neighbourhood))
+    return np.asarray(entropies_of(neighbourhood))
 
 
 @jax.jit
-def _entropies(neighbourhood: Neighbourhood) -> Float[Array, "seeds sets"]:
+def entropies_of(neighbourhood: Neighbourhood) -> Float[Array, "seeds sets"]:
+    """(E3) of every set."""
     return jax.vmap(jax.vmap(particle_entropy))(neighbourhood)
