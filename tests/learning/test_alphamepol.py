@@ -338,3 +338,31 @@ def test_score_sum_does_not_depend_on_how_trajectories_are_cut_into_pieces(monke
         results.append(ravel_pytree(gradient)[0])
     np.testing.assert_allclose(results[0], results[1], rtol=1e-10)
     np.testing.assert_allclose(results[0], results[2], rtol=1e-10)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize("update", ["off-policy", "on-policy"])
+def test_the_effective_share_of_samples_against_loops(update: str, ended: bool) -> None:
+    policy, trajectories, neighbourhood = make_samples(ended=ended)
+    learner, rate = Learner.start(policy), jnp.array(0.05)
+    if update == "off-policy":
+        bounds = rate, jnp.array(100.0)
+        improved, report = improve_off_policy(
+            learner, trajectories, neighbourhood, *bounds, tail_size=TAIL, max_iterations=3
+        )
+    else:
+        improved, report = improve_on_policy(learner, trajectories, neighbourhood, rate, tail_size=TAIL, baseline=True)
+    perceived, actions, valid = (
+        np.asarray(part) for part in (trajectories.perceived, trajectories.actions, trajectories.valid)
+    )
+    for i in range(MINIBATCHES):
+        weights = []
+        for b in range(BATCH):
+            product = 1.0
+            for t in np.flatnonzero(valid[i, b]):
+                o, a = perceived[i, b, t], actions[i, b, t]
+                product *= np.exp(plain_log_prob(improved.policy, o, a) - plain_log_prob(policy, o, a))
+                weights.append(product)
+        share = np.sum(weights) ** 2 / np.sum(np.square(weights)) / len(weights)
+        assert report.effective_shares[i] == pytest.approx(share, rel=1e-8)
+        assert share < 0.99
