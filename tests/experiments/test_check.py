@@ -80,6 +80,7 @@ def test_the_page_shows_it_all(checked):
 def test_it_says_what_was_found_and_where_it_is(where, capsys):
     assert main(["check", "gridworld-slope", *SMALL, "--folder", str(where / "again")]) == 0
     shown = " ".join(capsys.readouterr().out.split())
+    assert shown.startswith("1 of 6: sampling every member 2 of 6: neighbours")
     assert "gridworld-slope under Random (seed 0), k = 6" in shown
     assert "1. " in shown
     assert "To train with that: alphamepol pretrain gridworld-slope" in shown

@@ -90,7 +90,7 @@ def _default_folder(class_name: str, run: str | None) -> Path:
 
 @contextmanager
 def _progress(console: Console) -> Iterator[Any]:
-    """Shows each stage, with the time left."""
+    """Shows each stage, with the time left, or a line where there is no terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -104,6 +104,8 @@ def _progress(console: Console) -> Iterator[Any]:
         @contextmanager
         def stage(name: str) -> Iterator[None]:
             progress.update(task, description=name)
+            if not console.is_terminal:  # where bars are not drawn
+                console.print(f"{STAGES.index(name) + 1} of {len(STAGES)}: {name}", highlight=False)
             yield
             progress.advance(task, EFFORT[name])
 
