@@ -27,7 +27,7 @@ from alphamepol.runs.bounds import (
     measure_dynamics,
     measure_trade_off,
 )
-from alphamepol.runs.checks import check_horizon, check_particles, check_policy_fits, check_start, check_units
+from alphamepol.runs.checks import check_particles, check_policy_fits, check_start, check_units
 from alphamepol.runs.config import PretrainConfig
 from alphamepol.runs.diagnosis import Actions, Diagnosis, Learned, Sensitivity
 from alphamepol.runs.epoch import draw_epoch, improve, neighbours_of_minibatches, untrained_policies
@@ -87,7 +87,6 @@ def diagnose(
     config.check()
     environment_class = resolve_class(environment_class, config.probabilities)
     check_start(environment_class, config)
-    check_horizon(environment_class, config.horizon)
     given, trained = config, policy is not None
     config = dataclasses.replace(config, seeds=1)
     if policy is None:
@@ -112,7 +111,7 @@ def diagnose(
             own = samples.by_member(_own_share(neighbourhood, config.horizon)).mean(axis=1)
         with stage(STAGES[2]):
             by_neighbours = _other_neighbours(samples, config.neighbours, safe, fewest)
-            by_batch = _other_batches(samples, config.batch, k, fewest)
+            by_batch = _other_batches(samples, config.batch, k)
         with stage(STAGES[3]):
             usable = dataclasses.replace(config, neighbours=k)
             learned, trade_off = _try_rates(policies, environment_class, usable, encoder, keys)
@@ -198,7 +197,7 @@ def _first_minibatches(samples: _Samples, count: int) -> Trajectories:
     return jax.tree.map(lambda leaf: leaf[:, chosen], samples.measured)
 
 
-def _other_batches(samples: _Samples, batch: int, k: int, fewest: int) -> Sensitivity:
+def _other_batches(samples: _Samples, batch: int, k: int) -> Sensitivity:
     """Entropies of half, twice and four times as many trajectories together, as far as there are so many."""
     particles, valid = (samples.by_member(part) for part in (samples.measured.particles, samples.raw.valid))
     members, batches, _, time, features = particles.shape
