@@ -8,6 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+REPLAY = '<div class="replay">'
+"""Where a page has this, it needs `page.js`."""
+
 
 class Html(str):
     """Text that is HTML already; all other text is escaped."""
@@ -25,6 +28,7 @@ def page(title: str, sections: Iterable[tuple[str, str, str]], introduction: str
         f'<section id="{anchor}"><h2>{escape(heading)}</h2>{content}</section>\n'
         for anchor, heading, content in sections
     )
+    moving = f"<script>\n{_resource('page.js')}</script>\n" if REPLAY in body else ""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -39,9 +43,7 @@ def page(title: str, sections: Iterable[tuple[str, str, str]], introduction: str
 <h1>{escape(title)}</h1>
 {introduction}
 <nav>{links}</nav>
-{body}<script>
-{_resource("page.js")}</script>
-</body>
+{body}{moving}</body>
 </html>
 """
 
@@ -70,7 +72,7 @@ def picture(path: Path, caption: str) -> str:
 def replay(data: dict[str, Any]) -> str:
     """A canvas on which trajectories move, with its controls; `page.js` says what the data is."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-    return f"""<div class="replay"><div class="controls"><button type="button">Play</button>
+    return f"""{REPLAY}<div class="controls"><button type="button">Play</button>
 <input type="range" min="1" max="{data["steps"]}" value="{data["steps"]}" aria-label="time step">
 <output aria-live="off"></output></div><canvas role="img" aria-label="trajectories on maps"></canvas>
 <script type="application/json">{text}</script></div>

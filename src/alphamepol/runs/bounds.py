@@ -180,11 +180,11 @@ def measure_bounds(
 ) -> Bounds:
     """Compare the state distributions of members, from trajectories in each; on `cells` of one's own, if given.
 
-    `dynamics` are of the same members, in the same order; Wasserstein distances are of so many `points` of each.
+    `dynamics` are of the same members, in the same order; Wasserstein distances are of so many `points` of each, at
+    most `POINTS`.
     """
-    inside = [points[of] for points, of in zip(particles, valid, strict=True)]
-    cells = cells or partition(np.concatenate(inside))
-    counts = [_count(points, of, cells) for points, of in zip(particles, valid, strict=True)]
+    cells = cells or partition(np.concatenate([part[of] for part, of in zip(particles, valid, strict=True)]))
+    counts = [_count(part, of, cells) for part, of in zip(particles, valid, strict=True)]
     distributions = np.stack([shares(of_member) for of_member in counts])
     seen = distributions[:, distributions.max(axis=0) > 0]
     size = len(members)
@@ -332,7 +332,7 @@ def _some(
     """Some particles of each half of the trajectories, in random order."""
     random = np.random.default_rng(0)
     halves = [points[i::2][valid[i::2]] for i in range(2)] if len(points) > 1 else [points[valid]] * 2
-    return [random.permutation(half) for half in halves]
+    return [half[random.permutation(len(half))[:POINTS]] for half in halves]
 
 
 def _as_measured(

@@ -14,11 +14,10 @@ from alphamepol.images import RandomEncoder
 from alphamepol.mapping import take
 from alphamepol.policies import Policy
 from alphamepol.policy_files import save_policy
-from alphamepol.runs import check_figures, figures
+from alphamepol.runs import figures
 from alphamepol.runs.checks import check_devices, check_start
 from alphamepol.runs.config import PretrainConfig, config_to_dict
 from alphamepol.runs.epoch import run_epoch, start_state
-from alphamepol.runs.epoch_diagnostics import epoch_diagnostics
 from alphamepol.runs.evaluate import evaluate
 from alphamepol.runs.evaluation_files import save_evaluation
 from alphamepol.runs.folder import RunFolder, describe
@@ -110,9 +109,10 @@ def _run(
         improved, report, trajectories = run_epoch(state, epoch, environment_class, config, encoder, stopwatch)
         lines = metrics_lines(epoch, environment_class, config, trajectories, report, improved, lap())
         if config.diagnostics:
+            from alphamepol.runs.epoch_diagnostics import epoch_diagnostics  # others start a sixth of a second earlier
+
             with stopwatch.phase(DIAGNOSTICS):
-                samples = trajectories, report
-                found = epoch_diagnostics(state, epoch, environment_class, config, encoder, *samples)
+                found = epoch_diagnostics(state, epoch, environment_class, config, encoder, trajectories, report)
             lines = [{**line, "diagnostics": of_seed} for line, of_seed in zip(lines, found, strict=True)]
         return improved, lines, partial(_draw_visits, environment_class, trajectories)
 
@@ -140,7 +140,9 @@ def _run(
     metrics = read_metrics(folder.metrics)
     figures.learning_curves(metrics, environment_class, folder.figures)
     if config.diagnostics:
-        check_figures.diagnostics_curves(metrics, folder.figures)
+        from alphamepol.runs.check_figures import diagnostics_curves
+
+        diagnostics_curves(metrics, folder.figures)
     figures.entropy_histogram({config.label: evaluation}, folder.figures)
     figures.heat_maps({config.label: evaluation}, environment_class, folder.figures)
     # The summary comes last: a run that has one is whole.
