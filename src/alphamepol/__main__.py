@@ -10,8 +10,8 @@ def command_line() -> None:
     # A cluster's pre-emption ends what is running as Ctrl-C does, from the first moment on.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        from alphamepol.cli import INTERRUPTED, main
-        from alphamepol.machine import keep_compiled_programs
+        from alphamepol.cli.main import INTERRUPTED, main
+        from alphamepol.compute.machine import keep_compiled_programs
 
         keep_compiled_programs()
         status = main()

@@ -16,12 +16,12 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from alphamepol.environments.cmp import CMP
 from alphamepol.errors import InputError
-from alphamepol.files import pack
+from alphamepol.files.arrays import pack
 
-Member = TypeVar("Member", bound=CMP)
+AnyMember = TypeVar("AnyMember", bound=CMP)
 
 
-class EnvironmentClass(eqx.Module, Generic[Member]):
+class EnvironmentClass(eqx.Module, Generic[AnyMember]):
     """Members that share spaces and differ in dynamics, with the probability p_M that each is met.
 
     `members` is one module whose array fields have a leading axis over the members, so that one compiled program
@@ -35,13 +35,13 @@ class EnvironmentClass(eqx.Module, Generic[Member]):
     - `name`: what reports call the class.
     """
 
-    members: Member
+    members: AnyMember
     names: tuple[str, ...] = eqx.field(static=True)
     probabilities: tuple[float, ...] = eqx.field(static=True)
     name: str = eqx.field(static=True)
 
     def __init__(
-        self, members: Mapping[str, Member], probabilities: Sequence[float] | None = None, name: str = "custom"
+        self, members: Mapping[str, AnyMember], probabilities: Sequence[float] | None = None, name: str = "custom"
     ):
         if not members:
             raise InputError("members: a class needs at least one member")
@@ -54,7 +54,7 @@ class EnvironmentClass(eqx.Module, Generic[Member]):
     def __len__(self) -> int:
         return len(self.names)
 
-    def __getitem__(self, which: str | int | np.integer | Int[Array, ""]) -> Member:
+    def __getitem__(self, which: str | int | np.integer | Int[Array, ""]) -> AnyMember:
         number = which if isinstance(which, Tracer) else find_member(which, self.names, self.name)
         return jax.tree.map(lambda stacked: stacked[number], self.members)
 
@@ -62,11 +62,11 @@ class EnvironmentClass(eqx.Module, Generic[Member]):
         """The number of a member."""
         return find_member(name, self.names, self.name)
 
-    def with_probabilities(self, probabilities: Sequence[float]) -> "EnvironmentClass[Member]":
+    def with_probabilities(self, probabilities: Sequence[float]) -> "EnvironmentClass[AnyMember]":
         """The same members under another distribution."""
         return EnvironmentClass({name: self[name] for name in self.names}, probabilities, name=self.name)
 
-    def renamed(self, name: str) -> "EnvironmentClass[Member]":
+    def renamed(self, name: str) -> "EnvironmentClass[AnyMember]":
         """The same class under another name."""
         return EnvironmentClass({name: self[name] for name in self.names}, self.probabilities, name=name)
 
@@ -107,7 +107,7 @@ def check_probabilities(probabilities: Sequence[float], names: Sequence[str]) ->
     return tuple(float(p) for p in probabilities)
 
 
-def _stack(members: Mapping[str, Member]) -> Member:
+def _stack(members: Mapping[str, AnyMember]) -> AnyMember:
     (first_name, first), *others = members.items()
     for path, leaf in jax.tree.leaves_with_path(first):
         if not eqx.is_array_like(leaf):

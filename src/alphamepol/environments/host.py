@@ -1,5 +1,8 @@
 """Classes of environments that are not written in JAX: they run on the host, in processes or threads of a fleet."""
 
+# Fields of `HostMember` stand for properties of `Member`.
+# pyright: reportIncompatibleMethodOverride=false
+
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
@@ -45,13 +48,11 @@ class HostMember(Member):
     feature_size: int = eqx.field(static=True)
     ceiling: float = eqx.field(static=True, default=math.inf)
     time_limit: float = eqx.field(static=True, default=math.inf)
-    """The steps after which the environment itself cuts an episode."""
     tasks: tuple[Any, ...] = ()
-    """Its own tasks (`alphamepol.Task`), for fine-tuning."""
     endless: bool = eqx.field(static=True, default=False)
     """Whether pre-training goes on where the environment ends an episode."""
     map: Map | None = eqx.field(static=True, default=None)
-    """Where particles are places on one."""
+    gives_reward: bool = eqx.field(static=True, default=True)
 
     @property
     def observation_space(self) -> gymnasium.Space:

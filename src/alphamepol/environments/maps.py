@@ -1,7 +1,7 @@
 """Maps of the ground that members are on, for pictures."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 PatchKind = Literal["wall", "door", "goal", "level"]
 
@@ -27,8 +27,3 @@ class Map:
     cells: tuple[int, int] | None = None
     """Columns and rows of the grid, if places are its cells, counted from 0 in the north-west; the extent may be that
     of a part of it, where maps of different sizes make a class."""
-
-
-def map_of(member: Any) -> Map | None:
-    """The map of a member; None if it has none."""
-    return getattr(member, "map", None)

@@ -1,1 +1,1 @@
-"""From particles to numbers: neighbours, entropy, risk."""
+"""Estimators: neighbours, entropy, divergence, risk, intervals, bounds."""

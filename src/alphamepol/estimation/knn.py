@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 from scipy.spatial import KDTree
 
-from alphamepol.devices import share
+from alphamepol.compute.devices import share
+from alphamepol.compute.machine import cores
+from alphamepol.compute.mapping import largest_divisor
 from alphamepol.errors import InputError
-from alphamepol.machine import cores
-from alphamepol.mapping import largest_divisor
 
 Method = Literal["auto", "tree", "brute", "matrix"]
 

@@ -1,1 +1,1 @@
-"""Runs: their configuration, their folder, and the loops that fill it."""
+"""A run on disk and on screen, whatever it trains."""

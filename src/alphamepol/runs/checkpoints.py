@@ -5,7 +5,9 @@ import json
 from pathlib import Path
 from typing import Any, TypeVar
 
-from alphamepol.files import fill, pack, read_json, to_json, unpack, write_atomically
+from alphamepol.files.arrays import fill, pack, unpack
+from alphamepol.files.atomic import write_atomically
+from alphamepol.files.json_files import read_json, to_json
 
 Tree = TypeVar("Tree")
 KEPT = 2

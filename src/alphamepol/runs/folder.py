@@ -1,25 +1,28 @@
 """The folder of a run: what is where, and whether a run may use it."""
 
 import json
-import os
-import platform
-import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jax
-
-from alphamepol import __version__
 from alphamepol.errors import InputError
-from alphamepol.files import is_temporary, read_json, to_json, write_atomically
-from alphamepol.policies import Policy
-from alphamepol.policy_files import load_policy
-from alphamepol.runs.locks import forget, held, is_empty
+from alphamepol.files.atomic import is_temporary, write_atomically
+from alphamepol.files.json_files import read_json, to_json
+from alphamepol.files.locks import forget, held, is_empty
+from alphamepol.policies.files import load_policy
+from alphamepol.policies.policy import Policy
+
+
+def default_folder(*words: str) -> Path:
+    """Where a run goes if nobody says: a folder of `runs` whose name is made of the words that are not empty."""
+    return Path("runs") / "-".join(word for word in words if word)
+
+
+def class_word(class_name: str) -> str:
+    """The name of a class as a part of a file name: of FILE.py:FUNCTION the function."""
+    return class_name.rpartition(":")[2]
+
 
 PROVENANCE = ("command_line", "versions", "commit", "device", "init", "diayn")
 """The parts of config.json that say where a run came from; the rest decides what it computes."""
@@ -119,24 +122,6 @@ class RunFolder:
                 )
 
 
-def describe(command: str, **parts: Any) -> dict[str, Any]:
-    """What config.json holds: everything needed to run it again, with versions, commit and device."""
-    return {
-        "command": command,
-        **parts,
-        "command_line": shlex.join([_program(sys.argv[0]), *sys.argv[1:]]),
-        "versions": {"python": platform.python_version(), "alphamepol": __version__}
-        | {package: version(package) for package in ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy")},
-        "commit": _commit(),
-        "device": device_name(),
-    }
-
-
-def device_name() -> str:
-    """The device that computes, e.g. "NVIDIA H200" or "cpu"."""
-    return jax.devices()[0].device_kind
-
-
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = read_json(path)
@@ -152,27 +137,3 @@ def _difference(part: str, found: Any, asked: Any) -> str:
         return f"{part}: {json.dumps(found)}, not {json.dumps(asked)}"
     name = next(name for name in found | asked if found.get(name) != asked.get(name))
     return f"{name}: {json.dumps(found.get(name))}, not {json.dumps(asked.get(name))}"
-
-
-def _program(path: str) -> str:
-    return "alphamepol" if Path(path).name == "__main__.py" else Path(path).name
-
-
-def _commit() -> str | None:
-    """The commit of this package's source: what ALPHAMEPOL_COMMIT says, else that of its git checkout.
-
-    It ends in "-dirty" if the package's files in the checkout are not as committed.
-    """
-
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(Path(__file__).parents[1]), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-    told = os.environ.get("ALPHAMEPOL_COMMIT")
-    if told:
-        return told
-    try:
-        git("ls-files", "--error-unmatch", __file__)
-        return git("rev-parse", "HEAD") + ("-dirty" if git("status", "--porcelain", "--", ".") else "")
-    except (OSError, subprocess.CalledProcessError):
-        return None

@@ -4,8 +4,7 @@ The epochs of pre-training and of DIAYN, the iterations of fine-tuning and of MA
 a step does and shows.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +15,11 @@ import numpy as np
 from jaxtyping import Array, Key
 from rich.console import RenderableType
 
-from alphamepol.devices import laid_over, lay, on_one_device
+from alphamepol.compute.devices import laid_over, lay, on_one_device
 from alphamepol.errors import RunError
 from alphamepol.runs.checkpoints import load_newest_checkpoint, save_checkpoint
-from alphamepol.runs.folder import RunFolder
-from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
+from alphamepol.runs.context import RunContext
 from alphamepol.runs.metrics import JsonLinesLogger, Logger, Mark, TensorBoardLogger
-from alphamepol.runs.progress import RunProgress
-from alphamepol.runs.stopwatch import Stopwatch
 
 
 class LoopState(eqx.Module):
@@ -38,60 +34,43 @@ class Loop:
     """What is done, how often, and what is shown of it."""
 
     unit: str
-    """What a step is called: the field of its metrics lines and the name of its checkpoints."""
+    """The name of a step: the field of its metrics lines and the name of its checkpoints."""
     total: int
     checkpoint_every: int
     start: Callable[[], LoopState]
     template: Callable[[], LoopState]
-    """A state of the same shapes; what it takes to make it can be traced."""
+    """Makes a state of the same shapes. JAX must be able to trace it."""
     step: Callable[[LoopState, int], tuple[LoopState, list[dict[str, Any]], Callable[[], dict[str, np.ndarray]]]]
-    """The new state, the metrics lines, and how to draw pictures for TensorBoard."""
+    """Returns the new state, the metrics lines, and a function that draws pictures for TensorBoard."""
     show: Callable[[list[dict[str, Any]]], tuple[RenderableType, str]]
-    """Metrics lines as a live table, and as the end of a sentence."""
+    """Returns metrics lines as a live table, and as the end of a sentence."""
     labels: tuple[str, ...]
     """The fields that say whose a line is."""
-    devices: int = 1
-    """How many the state is laid over, along what it is stacked by."""
 
 
-@contextmanager
-def running(
-    title: str, unit: str, total: int, *, precision: str, quiet: bool
-) -> Iterator[tuple[RunProgress, Interrupts]]:
-    """What surrounds a run: its progress, and interrupts, which end it with `RunInterrupted`."""
-    try:
-        with (
-            jax.default_matmul_precision(precision),
-            interrupts() as received,
-            RunProgress(title, unit, total, quiet=quiet) as progress,
-        ):
-            yield progress, received
-    except KeyboardInterrupt as interrupt:
-        raise RunInterrupted from interrupt
+@dataclass(frozen=True)
+class Reached:
+    """How far a loop has come."""
+
+    state: LoopState
+    done: int
+    """Steps that are done."""
+    metrics: Mark | None
+    """How far metrics.jsonl had come after them."""
 
 
-def run_loop(
-    loop: Loop, folder: RunFolder, stopwatch: Stopwatch, progress: RunProgress, received: Interrupts
-) -> LoopState:
+def run_loop(loop: Loop, context: RunContext) -> LoopState:
     """Do the steps that are still to do, and return the final state."""
-    state, done, mark = _restore_or_start(loop, folder, stopwatch, progress)
-    with laid_over(loop.devices):
-        state = _go_on(loop, lay(state), done, mark, folder, stopwatch, progress, received)
-    return state if loop.devices == 1 else on_one_device(state)
+    reached = _restore_or_start(loop, context)
+    with laid_over(context.devices):
+        state = _go_on(loop, reached, context)
+    return state if context.devices == 1 else on_one_device(state)
 
 
-def _go_on(
-    loop: Loop,
-    state: LoopState,
-    done: int,
-    mark: Mark | None,
-    folder: RunFolder,
-    stopwatch: Stopwatch,
-    progress: RunProgress,
-    received: Interrupts,
-) -> LoopState:
-    saved = done
-    metrics = JsonLinesLogger(folder.metrics, keep=mark)
+def _go_on(loop: Loop, reached: Reached, context: RunContext) -> LoopState:
+    state, done, saved = lay(reached.state), reached.done, reached.done
+    folder, interrupts = context.folder, context.interrupts
+    metrics = JsonLinesLogger(folder.metrics, keep=reached.metrics)
     mark = metrics.mark
     loggers: list[Logger] = [metrics, TensorBoardLogger(folder.tensorboard, loop.unit, loop.labels, keep=done)]
     try:
@@ -101,19 +80,19 @@ def _go_on(
                 logger.log(lines)
             # Together: an interrupt before leaves none of the step, and its lines are written again.
             state, done, mark = improved, number + 1, metrics.mark
-            progress.advance(*loop.show(lines))
+            context.progress.advance(*loop.show(lines))
             if done % loop.checkpoint_every == 0 or done == loop.total:
-                with received.held():
-                    _save(folder, loop.unit, state, done, stopwatch, mark)
+                with interrupts.held():
+                    _save(loop.unit, Reached(state, done, mark), context)
                 saved = done
                 for name, pixels in draw().items():
                     for logger in loggers:
                         logger.log_picture(name, number, pixels)
-            received.check()
+            interrupts.check()
     except (KeyboardInterrupt, RunError):
         if done > saved:
-            with received.held():
-                _save(folder, loop.unit, state, done, stopwatch, mark)
+            with interrupts.held():
+                _save(loop.unit, Reached(state, done, mark), context)
         raise
     finally:
         for logger in loggers:
@@ -121,31 +100,31 @@ def _go_on(
     return state
 
 
-def _restore_or_start(
-    loop: Loop, folder: RunFolder, stopwatch: Stopwatch, progress: RunProgress
-) -> tuple[LoopState, int, Mark | None]:
-    """The state of the newest intact checkpoint, or a fresh one, the number of steps done, and how far metrics were."""
+def _restore_or_start(loop: Loop, context: RunContext) -> Reached:
+    """Read the newest intact checkpoint, or start anew."""
     template = eqx.filter_eval_shape(lambda: loop.template().learners)
-    found, damaged = load_newest_checkpoint(folder.checkpoints, loop.unit, template)
+    found, damaged = load_newest_checkpoint(context.folder.checkpoints, loop.unit, template)
+    progress = context.progress
     for sentence in damaged:
         progress.say(sentence)
     if found is None:
         if damaged:
             progress.say(f"no checkpoint is intact: starting again from {loop.unit} 0")
-        return loop.start(), 0, None
+        return Reached(loop.start(), 0, None)
     learners, notes = found
     done = notes[loop.unit]
-    stopwatch.add(notes["seconds"])
+    context.stopwatch.add(notes["seconds"])
     progress.start_at(done)
     progress.say(f"continuing after {loop.unit} {done} of {loop.total}")
     keys = jax.random.wrap_key_data(jnp.array(notes["keys"], jnp.uint32))
-    return LoopState(learners, keys), done, Mark(**notes["metrics"])
+    return Reached(LoopState(learners, keys), done, Mark(**notes["metrics"]))
 
 
-def _save(folder: RunFolder, unit: str, state: LoopState, done: int, stopwatch: Stopwatch, mark: Mark) -> None:
+def _save(unit: str, reached: Reached, context: RunContext) -> None:
+    assert reached.metrics is not None
     notes = {
-        "keys": jax.random.key_data(state.keys).tolist(),
-        "seconds": stopwatch.so_far(),
-        "metrics": mark._asdict(),
+        "keys": jax.random.key_data(reached.state.keys).tolist(),
+        "seconds": context.stopwatch.so_far(),
+        "metrics": reached.metrics._asdict(),
     }
-    save_checkpoint(folder.checkpoints, unit, done, state.learners, notes)
+    save_checkpoint(context.folder.checkpoints, unit, reached.done, reached.state.learners, notes)

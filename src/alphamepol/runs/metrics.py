@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from alphamepol.errors import InputError
-from alphamepol.files import from_json, write_atomically
+from alphamepol.files.atomic import write_atomically
+from alphamepol.files.json_files import from_json
 
 
 @runtime_checkable

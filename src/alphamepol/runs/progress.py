@@ -78,7 +78,17 @@ class RunProgress:
         self._console.print(table)
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, in the plural if there are several."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def duration(seconds: float | int) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+
+
+def show(table: Table, *, quiet: bool = False) -> None:
+    """Print a table."""
+    Console(quiet=quiet).print(table)

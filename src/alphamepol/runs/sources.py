@@ -1,16 +1,23 @@
 """Where policies come from: a run folder, a policy file, or nowhere (`random`)."""
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from alphamepol.errors import InputError
-from alphamepol.policies import Policy
-from alphamepol.policy_files import load_policy, released_policies
-from alphamepol.runs.config import MetatrainConfig, PretrainConfig, config_from_dict
+from alphamepol.policies.files import load_policy, released_policies
+from alphamepol.policies.policy import Policy
 from alphamepol.runs.folder import RunFolder
+from alphamepol.settings.conversion import settings_from_dict
 
 RANDOM = "random"
+TRAINING = {
+    "pretrain": ("alphamepol.algorithms.alphamepol.config", "PretrainConfig"),
+    "metatrain": ("alphamepol.algorithms.metatraining.config", "MetatrainConfig"),
+}
+"""By the command that trains policies, the module and the name of its settings."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +32,8 @@ class Source:
     """By seed, or numbered; none for `random`: then every use has a fresh policy."""
     class_name: str | None = None
     """The class a run was trained on."""
-    config: PretrainConfig | None = None
-    """The settings of a pre-training run."""
+    config: Any = None
+    """The settings of the run."""
 
     @property
     def memory(self) -> str:
@@ -74,14 +81,13 @@ def _read_run(path: Path) -> Source:
         raise InputError(
             f"run: {path} is of fine-tuning, with a policy for each task; name one of the files in {folder.policies}"
         )
-    kind = MetatrainConfig if described.get("command") == "metatrain" else PretrainConfig
     try:
-        config, class_name = config_from_dict(kind, described["config"]), str(described["class"])
-        label = config.label
+        module, kind = TRAINING[described["command"]]
+        config = settings_from_dict(getattr(importlib.import_module(module), kind), described["config"])
+        class_name, label = str(described["class"]), config.label
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"run: {folder.config} is not of a run ({error})") from error
-    pretrained = config if isinstance(config, PretrainConfig) else None
-    return Source(str(path), label, folder.load_policies(), class_name, pretrained)
+    return Source(str(path), label, folder.load_policies(), class_name, config)
 
 
 def short_names(sources: Sequence[Source]) -> list[str]:

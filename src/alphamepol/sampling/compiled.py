@@ -5,13 +5,13 @@ from functools import partial
 import jax
 from jaxtyping import Array, Int, Key
 
+from alphamepol.compute.mapping import map_leading_axis
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.environment_class import EnvironmentClass
-from alphamepol.mapping import map_leading_axis
-from alphamepol.policies import Policy
+from alphamepol.environments.tasks import Task
+from alphamepol.policies.policy import Policy
 from alphamepol.sampling.rollout import rollout, rollout_episodes
 from alphamepol.sampling.trajectories import Episodes, Trajectories
-from alphamepol.tasks import Task
 
 
 def collect(

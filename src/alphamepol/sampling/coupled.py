@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.environment_class import EnvironmentClass
-from alphamepol.policies import Policy
+from alphamepol.policies.policy import Policy
 from alphamepol.sampling.rollout import rollout_states
 
 
@@ -65,7 +65,7 @@ def visit(
 
 
 @partial(jax.jit, static_argnames="count")
-def choose(visited: Visited, *, count: int, key: PRNGKeyArray) -> Visited:
+def choose_steps(visited: Visited, *, count: int, key: PRNGKeyArray) -> Visited:
     """Some of the valid steps of each member, drawn with replacement."""
 
     def one_member(of: Visited, key: PRNGKeyArray) -> Visited:

@@ -7,15 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped, UInt32
 
+from alphamepol.compute.keys import RESETS
+from alphamepol.compute.mapping import device_for_little, take
 from alphamepol.environments.cmp import Member
 from alphamepol.environments.host import Board, HostClass, HostMember, HostState
-from alphamepol.mapping import device_for_little, take
-from alphamepol.policies import Policy
+from alphamepol.environments.tasks import Task
+from alphamepol.policies.policy import Policy
 from alphamepol.sampling.trajectories import Episodes, Trajectories
-from alphamepol.tasks import Task
 
-START = 1 << 29
-"""Sets the random numbers of resets apart from those of actions."""
 FEW = 64
 """So few rows are quickest on the CPU, whatever accelerator there is."""
 
@@ -114,7 +113,7 @@ def _act_together(
     row_at[at] = wave
     keys, fresh = keys[row_at], np.ones(len(board.over), bool)
     recollections = _begin(policy, len(board.over))
-    fleet.reset(board, at, members[wave], _reset_seeds(keys, START)[at])
+    fleet.reset(board, at, members[wave], _reset_seeds(keys, RESETS)[at])
     horizon = steps.valid.shape[1]
     for t in range(horizon):
         # A copy: JAX may hand on what it is given as it is, and the board changes with the step.
@@ -137,7 +136,7 @@ def _act_together(
         steps.rewards[wave, t], steps.ended[wave, t] = rewards[at], fresh[at]
         again = at[fresh[at]]
         if again.size and t < horizon - 1:
-            fleet.reset(board, again, members[row_at[again]], _reset_seeds(keys, START + 1 + t)[again])
+            fleet.reset(board, again, members[row_at[again]], _reset_seeds(keys, RESETS + 1 + t)[again])
     last[wave] = np.asarray(_choose(policy, board.observations, recollections, fresh, keys, np.int32(horizon))[0])[at]
 
 

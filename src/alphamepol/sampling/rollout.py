@@ -6,8 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
 from alphamepol.environments.cmp import CMP, HasPlace
-from alphamepol.policies import Policy
-from alphamepol.tasks import Task
+from alphamepol.environments.tasks import Task
+from alphamepol.policies.policy import Policy
 
 
 class Rollout(eqx.Module):

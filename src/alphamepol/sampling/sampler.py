@@ -4,10 +4,10 @@ from jaxtyping import Array, Int, Key
 
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.host import HostClass
-from alphamepol.policies import Policy
+from alphamepol.environments.tasks import Task
+from alphamepol.policies.policy import Policy
 from alphamepol.sampling import compiled, host
 from alphamepol.sampling.trajectories import Episodes, Trajectories
-from alphamepol.tasks import Task
 
 
 def collect(

@@ -11,8 +11,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.environment_class import draw_members
-from alphamepol.memory import ActionRange
-from alphamepol.policies import Policy
+from alphamepol.policies.memory import ActionRange
+from alphamepol.policies.policy import Policy
 
 
 class World(eqx.Module):

@@ -1,0 +1,31 @@
+"""Advantages of the steps of trajectories (T1)."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+
+def generalised_advantages(
+    rewards: Float[Array, " time"],
+    ended: Bool[Array, " time"],
+    values: Float[Array, " time"],
+    last_value: Float[Array, ""],
+    discount: Float[Array, ""],
+    gae_lambda: Float[Array, ""],
+) -> Float[Array, " time"]:
+    """(T1) along one trajectory: nothing follows an ended episode, a cut one goes on from `last_value`."""
+    goes_on = jnp.where(ended, 0.0, discount)
+    surprises = rewards + goes_on * jnp.append(values[1:], last_value) - values
+
+    def then(later, earlier):
+        return earlier[0] * later[0], earlier[1] + earlier[0] * later[1]
+
+    return jax.lax.associative_scan(then, (goes_on * gae_lambda, surprises), reverse=True)[1]
+
+
+def normalise(advantages: Float[Array, " rows"], valid: Bool[Array, " rows"] | None = None) -> Float[Array, " rows"]:
+    """Mean 0 and deviation 1 over the valid ones; all zero if they are the same up to rounding."""
+    deviation = jnp.std(advantages, where=valid)
+    largest = jnp.max(jnp.abs(advantages), where=valid, initial=0.0)
+    differ = deviation > 1e-6 * largest
+    return jnp.where(differ, (advantages - jnp.mean(advantages, where=valid)) / jnp.where(differ, deviation, 1.0), 0.0)

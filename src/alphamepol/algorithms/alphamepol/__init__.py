@@ -1,0 +1,1 @@
+"""αMEPOL, and MEPOL, which is αMEPOL with α = 1."""

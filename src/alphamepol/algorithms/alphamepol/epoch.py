@@ -1,0 +1,102 @@
+"""One epoch of pre-training, all seeds in one program: collect, find neighbours, improve."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key, PRNGKeyArray
+
+from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.alphamepol.update import (
+    EpochReport,
+    Learner,
+    OffPolicySettings,
+    OnPolicySettings,
+    improve_off_policy,
+    improve_on_policy,
+)
+from alphamepol.compute.keys import SUBSETS
+from alphamepol.compute.mapping import map_leading_axis
+from alphamepol.compute.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch, wait
+from alphamepol.errors import RunError
+from alphamepol.estimation.knn import Neighbourhood
+from alphamepol.estimation.risk import tail_count
+from alphamepol.measuring.particles import units_of
+from alphamepol.measuring.samples import SamplePlan, draw_epoch
+from alphamepol.measuring.scales import measure_scales
+from alphamepol.runs.loop import LoopState
+from alphamepol.sampling.trajectories import Trajectories
+
+
+def run_epoch(
+    state: LoopState, epoch: int, plan: SamplePlan, config: PretrainConfig, stopwatch: Stopwatch
+) -> tuple[LoopState, EpochReport, Trajectories]:
+    """Improve every seed's policy by one epoch; returns the new state, a report, and the samples that were used."""
+    when, policies = f"epoch {epoch}", state.learners.policy
+    with stopwatch.phase(SAMPLING):
+        members, keys = draw_epoch(state.keys, epoch, plan.environment_class.probabilities, config.minibatches)
+        trajectories = plan.collect(policies, members, when, keys=keys)
+    with stopwatch.phase(NEIGHBOURS):
+        neighbourhood = plan.measure(trajectories, units_of(policies), when, keys=keys).neighbourhood
+    with stopwatch.phase(LEARNING):
+        learners, report = wait(improve(state.learners, trajectories, neighbourhood, config, keys=keys))
+        check_learned(learners, report, config.seed_list, when)
+        if policies.memory is not None or policies.scaling is not None:
+            measured = measure_scales(learners.policy, trajectories)
+            learners = eqx.tree_at(lambda learners: learners.policy, learners, measured)
+    return LoopState(learners, state.keys), report, trajectories
+
+
+def improve(
+    learners: Learner,
+    trajectories: Trajectories,
+    neighbourhood: Neighbourhood,
+    config: PretrainConfig,
+    *,
+    keys: Key[Array, " seeds"],
+) -> tuple[Learner, EpochReport]:
+    """Improve every seed's policy with the epoch's samples."""
+    tail_size = tail_count(config.alpha, config.minibatches)
+    rate = jnp.array(config.learning_rate)
+    if config.update == "on-policy":
+        settings = OnPolicySettings(rate, tail_size, config.baseline)
+        return _improve_on_policy(learners, trajectories, neighbourhood, settings)
+    share = tail_count(config.gradient_share, config.minibatches)
+    subset_size = share if config.alpha == 1 else tail_size
+    iterations = config.max_off_policy_iterations
+    settings = OffPolicySettings(rate, jnp.array(config.trust_region), tail_size, iterations, subset_size)
+    return _improve_off_policy(learners, trajectories, neighbourhood, settings, keys)
+
+
+@jax.jit
+def _improve_off_policy(learners, trajectories, neighbourhood, settings: OffPolicySettings, keys):
+    def one_seed(
+        learner: Learner,
+        trajectories: Trajectories,
+        neighbourhood: Neighbourhood,
+        key: PRNGKeyArray,
+        settings: OffPolicySettings,
+    ) -> tuple[Learner, EpochReport]:
+        subsets_key = jax.random.fold_in(key, SUBSETS)
+        return improve_off_policy(learner, trajectories, neighbourhood, settings, key=subsets_key)
+
+    return map_leading_axis(one_seed, settings=settings)(learners, trajectories, neighbourhood, keys)
+
+
+@jax.jit
+def _improve_on_policy(learners, trajectories, neighbourhood, settings: OnPolicySettings):
+    return map_leading_axis(improve_on_policy, settings=settings)(learners, trajectories, neighbourhood)
+
+
+def check_learned(learner: Learner, report: EpochReport, seeds: Sequence[int], when: str) -> None:
+    """Stop when learning has driven a policy, or the estimates of it, out of the numbers."""
+    judged = (learner.policy, report.kl, report.objective_after)
+    finite = [np.isfinite(leaf).reshape(len(seeds), -1).all(axis=1) for leaf in jax.device_get(jax.tree.leaves(judged))]
+    lost = np.flatnonzero(~np.all(finite, axis=0))
+    if lost.size:
+        raise RunError(
+            f"{when}, seed {seeds[lost[0]]}: the policy has moved so far that its entropy is no longer a number; start "
+            "again with a lower --learning-rate"
+        )

@@ -1,0 +1,91 @@
+"""Entropies and KL of an epoch under a policy that did not sample it, by importance weights: (E4) to (E6)."""
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from alphamepol.algorithms.alphamepol.log_probabilities import log_probabilities_of_rows
+from alphamepol.compute.devices import share
+from alphamepol.compute.mapping import largest_divisor, map_leading_axis, rows_per_product
+from alphamepol.estimation.entropy import entropy_of_masses, kl_of_masses, neighbour_masses
+from alphamepol.estimation.knn import Neighbourhood
+from alphamepol.policies.policy import Policy
+from alphamepol.sampling.trajectories import Trajectories
+
+
+class Estimates(eqx.Module):
+    """The estimates of one pass over all samples with a policy."""
+
+    log_ratios: Float[Array, "minibatches batch time"]
+    entropies: Float[Array, " minibatches"]
+    kl: Float[Array, ""]
+    gradient: Policy | None = None
+    """Of the mean of all entropies, where the tail is everything and the pass went back as well."""
+
+
+def estimate(
+    log_ratios: Float[Array, "minibatches batch time"], trajectories: Trajectories, neighbourhood: Neighbourhood
+) -> tuple[Float[Array, " minibatches"], Float[Array, ""]]:
+    """Entropy of every mini-batch (E5) and KL of the epoch (E6) under a policy with these ln π_θ'/π_θ (E4)."""
+    log_weights, masses = weigh(log_ratios, trajectories, neighbourhood)
+    return jax.vmap(entropy_of_masses)(neighbourhood, masses), kl_of_masses(neighbourhood, log_weights, masses)
+
+
+def weigh(
+    log_ratios: Float[Array, "minibatches batch time"], trajectories: Trajectories, neighbourhood: Neighbourhood
+) -> tuple[Float[Array, "minibatches particles"], Float[Array, "minibatches particles"]]:
+    """ln ŵ (E4) of every particle, and W_t of (E5)."""
+    log_weights = log_weights_of(log_ratios, trajectories)
+    return log_weights, map_leading_axis(neighbour_masses)(neighbourhood, log_weights)
+
+
+def log_weights_of(
+    log_ratios: Float[Array, "minibatches batch time"], trajectories: Trajectories
+) -> Float[Array, "minibatches particles"]:
+    log_weights = jnp.where(trajectories.valid, jnp.cumsum(log_ratios, axis=-1), -jnp.inf)
+    return log_weights.reshape(len(log_weights), -1)
+
+
+def estimate_with_gradient(
+    policy: Policy,
+    trajectories: Trajectories,
+    neighbourhood: Neighbourhood,
+    sampling_log_probs: Float[Array, "minibatches batch time"],
+) -> Estimates:
+    """Estimate entropies and KL of a policy without recurrence, and take the gradient (E8) in the same pass.
+
+    An entropy needs its mini-batch alone, so some mini-batches at a time go forward and, as long as what the layers
+    gave is at hand, back: three quarters of the work of a forward pass followed by `tail_gradient` of all.
+    """
+    minibatches = len(neighbourhood.valid)
+
+    def of_some(policy: Policy, *some) -> tuple[Policy, tuple[Array, ...]]:
+        """The gradient of some mini-batches, stacked with those of other devices, and more of each of them."""
+        count = len(some[-1])
+        together = largest_divisor(count, rows_per_product() // neighbourhood.valid[0].size)
+        groups = jax.tree.map(lambda leaf: leaf.reshape(-1, together, *leaf.shape[1:]), some)
+        gradient, parts = jax.lax.scan(partial(one, policy), jax.tree.map(jnp.zeros_like, policy), groups)
+        parts = jax.tree.map(lambda part: part.reshape(count, *part.shape[2:]), parts)
+        return jax.tree.map(lambda leaf: leaf[None], gradient), parts
+
+    def one(policy: Policy, total: Policy, group) -> tuple[Policy, tuple[Array, ...]]:
+        samples, neighbours, before = group
+        rows = tuple(leaf.reshape(-1, *leaf.shape[3:]) for leaf in (samples.perceived, samples.actions))
+        log_probs, pull = jax.vjp(lambda policy: log_probabilities_of_rows(policy, *rows), policy)
+        log_ratios = log_probs.reshape(before.shape) - before
+        coefficients, (log_weights, masses, entropies) = jax.grad(summed, has_aux=True)(log_ratios, samples, neighbours)
+        gradient = pull(coefficients.ravel() / minibatches)[0]
+        return jax.tree.map(jnp.add, total, gradient), (log_ratios, log_weights, masses, entropies)
+
+    def summed(log_ratios, samples, neighbours):
+        log_weights, masses = weigh(log_ratios, samples, neighbours)
+        entropies = jax.vmap(entropy_of_masses)(neighbours, masses)
+        return jnp.sum(entropies), (log_weights, masses, entropies)
+
+    gradients, parts = share(of_some, policy, trajectories, neighbourhood, sampling_log_probs)
+    log_ratios, log_weights, masses, entropies = parts
+    gradient = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), gradients)
+    return Estimates(log_ratios, entropies, kl_of_masses(neighbourhood, log_weights, masses), gradient)

@@ -1,0 +1,49 @@
+"""Gradients of the objective: (E8) off-policy, (E8') and (E9) on-policy."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from alphamepol.algorithms.alphamepol.estimates import estimate
+from alphamepol.algorithms.alphamepol.log_probabilities import score_sum
+from alphamepol.compute.devices import share
+from alphamepol.estimation.knn import Neighbourhood
+from alphamepol.policies.policy import Policy
+from alphamepol.sampling.trajectories import Trajectories
+
+
+def tail_gradient(
+    policy: Policy,
+    log_ratios: Float[Array, "minibatches batch time"],
+    trajectories: Trajectories,
+    neighbourhood: Neighbourhood,
+    tail: Int[Array, " tail"],
+) -> Policy:
+    """(E8): the gradient of the mean of the tail's importance-weighted entropies; `tail` has numbers of mini-batches.
+
+    Only the tail is differentiated. By the chain rule over ln π: first the few numbers ∂H/∂ ln π(a_t|s_t), then
+    one backward pass through the network.
+    """
+    samples, neighbours, log_ratios = jax.tree.map(lambda leaf: leaf[tail], (trajectories, neighbourhood, log_ratios))
+
+    def of_some(_, log_ratios, samples, neighbours):
+        return jax.grad(lambda ratios: jnp.sum(estimate(ratios, samples, neighbours)[0]) / len(tail))(log_ratios)
+
+    coefficients = share(of_some, None, log_ratios, samples, neighbours)
+    return score_sum(policy, samples.perceived, samples.actions, coefficients)
+
+
+def on_policy_gradient(
+    policy: Policy,
+    trajectories: Trajectories,
+    entropies: Float[Array, " minibatches"],
+    *,
+    tail_size: int,
+    baseline: bool,
+) -> Policy:
+    """(E8') with the baseline, (E9) without: the scores of the tail's steps, times entropy or entropy minus VaR."""
+    tail = jnp.argsort(entropies)[:tail_size]
+    samples = jax.tree.map(lambda leaf: leaf[tail], trajectories)
+    worth = entropies[tail] if baseline else entropies[tail] - entropies[tail[-1]]
+    coefficients = jnp.where(samples.valid, worth[:, None, None] / tail_size, 0.0)
+    return score_sum(policy, samples.perceived, samples.actions, coefficients)

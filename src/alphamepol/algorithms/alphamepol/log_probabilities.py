@@ -1,0 +1,72 @@
+"""Log-probabilities of many trajectories, and their gradient, in pieces that fit the machine."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Shaped
+
+from alphamepol.compute.devices import share
+from alphamepol.compute.mapping import map_rows, rows_per_product
+from alphamepol.policies.policy import Policy
+
+
+def log_probabilities(
+    policy: Policy,
+    perceived: Shaped[Array, "*batch time inputs"],
+    actions: Shaped[Array, "..."],
+) -> Float[Array, "*batch time"]:
+    """ln π of every action."""
+    *batch, time, _ = perceived.shape
+    trajectories = _flat(perceived, len(batch)), _flat(actions, len(batch))
+    return share(_of_trajectories, policy, *trajectories).reshape(*batch, time)
+
+
+def _of_trajectories(
+    policy: Policy, perceived: Shaped[Array, "batch time inputs"], actions: Shaped[Array, "batch time ..."]
+) -> Float[Array, "batch time"]:
+    # A recurrent memory goes through all trajectories side by side, step by step; the rest goes piece by piece.
+    inputs = jax.vmap(policy.network_inputs)(perceived)
+    # What happens inside a piece is computed again for the gradient, so that memory stays that of one piece.
+    of_rows = jax.checkpoint(lambda *rows: log_probabilities_of_rows(policy, *rows), prevent_cse=False)
+    most = rows_per_product(policy.trunk.pixels if policy.trunk else 0)
+    return map_rows(of_rows, (_flat(inputs, 2), _flat(actions, 2)), most).reshape(perceived.shape[:2])
+
+
+def log_probabilities_of_rows(
+    policy: Policy, inputs: Shaped[Array, "rows network_inputs"], actions: Shaped[Array, "rows ..."]
+) -> Float[Array, " rows"]:
+    """ln π of every action, all at once."""
+    outputs = policy.network_of_rows(inputs)
+    return jax.vmap(lambda output, action: policy.head(output).log_prob(action))(outputs, actions)
+
+
+def score_sum(
+    policy: Policy,
+    perceived: Shaped[Array, "*batch time inputs"],
+    actions: Shaped[Array, "..."],
+    coefficients: Float[Array, "*batch time"],
+) -> Policy:
+    """Σ c_t ∇ ln π(a_t|s_t) over all steps."""
+
+    def of_some(policy, perceived, actions, coefficients) -> Policy:
+        """Stacked with those of other devices."""
+        summed = jax.grad(lambda policy: jnp.sum(coefficients * _of_trajectories(policy, perceived, actions)))(policy)
+        return jax.tree.map(lambda leaf: leaf[None], summed)
+
+    axes = coefficients.ndim - 1
+    summed = share(of_some, policy, _flat(perceived, axes), _flat(actions, axes), _flat(coefficients, axes))
+    return jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), summed)
+
+
+def _flat(leaf: Shaped[Array, "..."], axes: int) -> Shaped[Array, "rows ..."]:
+    """The first axes as one."""
+    return leaf.reshape(-1, *leaf.shape[axes:])
+
+
+def scores_along(
+    policy: Policy,
+    direction: Policy,
+    perceived: Shaped[Array, "*batch time inputs"],
+    actions: Shaped[Array, "..."],
+) -> Float[Array, "*batch time"]:
+    """∇ ln π of every action, in one direction of the parameters."""
+    return jax.jvp(lambda policy: log_probabilities(policy, perceived, actions), (policy,), (direction,))[1]

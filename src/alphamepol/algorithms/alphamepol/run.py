@@ -1,0 +1,165 @@
+"""Pre-training as a run: the loop over epochs, which can stop and go on at any of them."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.alphamepol.epoch import run_epoch
+from alphamepol.algorithms.alphamepol.presets import preset, usual_preset
+from alphamepol.algorithms.alphamepol.records import metrics_lines, summarise
+from alphamepol.algorithms.alphamepol.start import check_start, start_state
+from alphamepol.compute.mapping import take
+from alphamepol.compute.stopwatch import DIAGNOSTICS, EVALUATION, LEARNING, NEIGHBOURS, SAMPLING
+from alphamepol.environments.host import AnyClass
+from alphamepol.environments.make import resolve_class
+from alphamepol.figures.curves import draw_diagnostics, draw_learning_curves
+from alphamepol.figures.heat_maps import draw_heat_maps, heat_map_pixels
+from alphamepol.figures.histogram import draw_entropy_histogram
+from alphamepol.figures.tables import evaluation_table, show_epoch
+from alphamepol.measuring.evaluation import measure_policies
+from alphamepol.measuring.evaluation_files import save_evaluation
+from alphamepol.measuring.samples import SamplePlan
+from alphamepol.policies.files import save_policy
+from alphamepol.policies.policy import Policy
+from alphamepol.runs.context import RunContext, Work, running
+from alphamepol.runs.description import describe
+from alphamepol.runs.devices import check_devices
+from alphamepol.runs.folder import RunFolder, class_word, default_folder
+from alphamepol.runs.loop import Loop, LoopState, run_loop
+from alphamepol.runs.metrics import read_metrics
+from alphamepol.runs.progress import counted
+from alphamepol.sampling.trajectories import Trajectories
+from alphamepol.settings.conversion import settings_to_dict
+
+
+@dataclass(frozen=True)
+class PretrainRun:
+    """A finished run."""
+
+    folder: Path
+    summary: dict[str, Any]
+    policies: dict[int, Policy]
+
+
+def pretrain(
+    environment_class: AnyClass | str,
+    config: PretrainConfig | None = None,
+    *,
+    folder: str | Path | None = None,
+    resume: bool = False,
+    devices: int = 1,
+    quiet: bool = False,
+) -> PretrainRun:
+    """Pre-train one policy per seed on a class of environments, and leave everything in a run folder.
+
+    **Arguments**
+
+    - `environment_class`: a class or its name.
+    - `config`: e.g. `preset("quick", "multigrid")` or `PretrainConfig(alpha=0.2, epochs=50)`; if not given, the preset
+      `paper` where the class has one, else `own`.
+    - `folder`: the run folder; by default `runs/CLASS-alpha-α-seed-FIRST`, with the memory after α if there is one.
+    - `resume`: continue the run in that folder; a finished one is only read.
+    - `devices`: how many to lay the seeds over, else the mini-batches; either must be a multiple of it.
+    - `quiet`: show no progress.
+
+    Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
+    """
+    name = environment_class if isinstance(environment_class, str) else environment_class.name
+    config = config or preset(usual_preset(name), name)
+    config.check()
+    environment_class = resolve_class(environment_class, config.probabilities)
+    check_devices(devices, environment_class, {"seeds": config.seeds, "mini-batches": config.minibatches})
+    check_start(environment_class, config)
+    plan = SamplePlan.of(environment_class, config, config.seed_list)
+    memory = "" if config.memory == "none" else config.memory
+    words = class_word(name), f"alpha-{config.alpha:g}", memory, f"seed-{config.seed}"
+    run_folder = RunFolder(folder or default_folder(*words))
+    description = describe(
+        "pretrain",
+        environment_class.name,
+        {
+            "members": list(environment_class.names),
+            "members_sha256": environment_class.fingerprint,
+            "probabilities": list(environment_class.probabilities),
+            "config": settings_to_dict(config),
+        },
+    )
+    with run_folder.claim(description, resume=resume) as to_do:
+        if to_do:
+            title = (
+                f"{config.label} on {environment_class.name}, {config.epochs} epochs, "
+                f"{counted(config.seeds, 'seed')}, in {run_folder.path}"
+            )
+            work = Work(title, "epoch", config.epochs, (SAMPLING, NEIGHBOURS, LEARNING))
+            precision = config.matmul_precision
+            with running(run_folder, work, precision=precision, quiet=quiet, devices=devices) as context:
+                _run(plan, config, context)
+    return PretrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies())
+
+
+def _run(plan: SamplePlan, config: PretrainConfig, context: RunContext) -> None:
+    environment_class, folder, stopwatch = plan.environment_class, context.folder, context.stopwatch
+
+    def step(state: LoopState, epoch: int):
+        lap = stopwatch.lap()
+        improved, report, trajectories = run_epoch(state, epoch, plan, config, stopwatch)
+        lines = metrics_lines(epoch, environment_class, config, trajectories, report, improved, lap())
+        if config.diagnostics:
+            # Imported here: other runs start a sixth of a second earlier without SciPy's optimisation.
+            from alphamepol.algorithms.alphamepol.diagnostics import epoch_diagnostics
+
+            with stopwatch.phase(DIAGNOSTICS):
+                found = epoch_diagnostics(state, epoch, plan, config, trajectories, report)
+            lines = [{**line, "diagnostics": of_seed} for line, of_seed in zip(lines, found, strict=True)]
+        return improved, lines, partial(_draw_visits, environment_class, trajectories)
+
+    loop = Loop(
+        unit="epoch",
+        total=config.epochs,
+        checkpoint_every=config.checkpoint_every,
+        start=lambda: start_state(environment_class, config),
+        template=lambda: start_state(environment_class, config, look=False),
+        step=step,
+        show=partial(show_epoch, environment_class),
+        labels=("seed",),
+    )
+    state = run_loop(loop, context)
+    with stopwatch.phase(EVALUATION):
+        policies = {seed: take(state.learners.policy, i) for i, seed in enumerate(config.seed_list)}
+        # Saved first: whatever goes wrong in evaluation, what was learned is there.
+        for seed, policy in policies.items():
+            save_policy(policy, folder.policy(seed))
+        batches, track = config.evaluation_batches, context.progress.evaluating
+        evaluation = measure_policies(
+            policies, environment_class, config, alpha=config.alpha, batches=batches, track=track
+        )
+        save_evaluation(evaluation, folder.evaluation)
+    context.interrupts.check()
+    context.progress.say("drawing figures")
+    metrics = read_metrics(folder.metrics)
+    draw_learning_curves(metrics, environment_class, folder.figures)
+    if config.diagnostics:
+        draw_diagnostics(metrics, folder.figures)
+    draw_entropy_histogram({config.label: evaluation}, folder.figures)
+    draw_heat_maps({config.label: evaluation}, environment_class, folder.figures)
+    summary = summarise(config, evaluation, metrics, context)
+    context.finish(summary, evaluation_table(evaluation, f"final policies of {config.label}"))
+
+
+def _draw_visits(environment_class: AnyClass, trajectories: Trajectories) -> dict[str, np.ndarray]:
+    """Heat-maps of the first seed's samples, one per member that was met."""
+    parts = trajectories.whereabouts, trajectories.valid, trajectories.members
+    places, valid, members = (np.asarray(part[0]) for part in parts)
+    pictures = {
+        environment_class.names[number]: heat_map_pixels(
+            places[members == number].reshape(-1, places.shape[-1]),
+            valid[members == number].ravel(),
+            environment_class[int(number)],
+        )
+        for number in np.unique(members)
+    }
+    return {f"visits/{name}": pixels for name, pixels in pictures.items() if pixels is not None}

@@ -1,0 +1,114 @@
+"""The state that pre-training begins with: fresh policies, and Adam moments of zero."""
+
+import dataclasses
+
+import equinox as eqx
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Key, PRNGKeyArray
+
+from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.alphamepol.update import Learner
+from alphamepol.compute.keys import seed_keys, split_purposes
+from alphamepol.compute.mapping import map_leading_axis, take
+from alphamepol.environments.horizons import check_horizon
+from alphamepol.environments.host import AnyClass
+from alphamepol.errors import InputError
+from alphamepol.measuring.samples import draw_epoch
+from alphamepol.policies.networks import feed_forward
+from alphamepol.policies.policy import GaussianPolicy, Policy
+from alphamepol.policies.shape import policy_shape
+from alphamepol.runs.loop import LoopState
+from alphamepol.runs.untrained import FirstLook, fresh_policies, particle_deviation
+
+
+def start_state(environment_class: AnyClass, config: PretrainConfig, *, look: bool = True) -> LoopState:
+    """Fresh policies, their mean regressed to `initial_mean` if one is given, and Adam moments of zero.
+
+    Unless `look` is true, nothing is measured of the class, and the state has the right shapes only.
+    """
+    keys = split_purposes(seed_keys(config.seed_list))
+    parts = jax.vmap(jax.random.split)(keys.policy)
+    members, _ = draw_epoch(keys.policy, 0, environment_class.probabilities, config.minibatches)
+    first = FirstLook(members, config.batch, config.horizon) if look else None
+    policies = fresh_policies(parts[:, 0], environment_class, config.policy, first, config.encoder)
+    if look and policies.scaling is not None:
+        unit = jnp.tile(particle_deviation(environment_class, config.policy, config), (config.seeds, 1))
+        policies = eqx.tree_at(lambda policies: policies.scaling.particle_deviation, policies, unit)
+    if config.initial_mean != "none":
+        space = environment_class[0].observation_space
+        assert isinstance(space, gymnasium.spaces.Box)  # `check_start` has looked
+        target, low, high = (jnp.array(part, float) for part in (config.initial_mean, space.low, space.high))
+        policies = _regress(policies, parts[:, 1], target, low, high)
+    return LoopState(jax.vmap(Learner.start)(policies), keys.epochs)
+
+
+def untrained_policies(environment_class: AnyClass, config: PretrainConfig) -> dict[int, Policy]:
+    """What `random` stands for: by seed, the policies that training with these settings begins with, not regressed."""
+    start = start_state(environment_class, dataclasses.replace(config, initial_mean="none"))
+    return {seed: take(start.learners.policy, i) for i, seed in enumerate(config.seed_list)}
+
+
+@jax.jit
+def _regress(policies: GaussianPolicy, keys: Key[Array, " seeds"], target, low, high) -> GaussianPolicy:
+    def one_seed(policy: GaussianPolicy, key: PRNGKeyArray) -> GaussianPolicy:
+        return regress_mean(policy, target, low, high, key=key)
+
+    return map_leading_axis(one_seed)(policies, keys)
+
+
+def regress_mean(
+    policy: GaussianPolicy,
+    target: Float[Array, " action"],
+    low: Float[Array, " observation"],
+    high: Float[Array, " observation"],
+    *,
+    key: PRNGKeyArray,
+) -> GaussianPolicy:
+    """Fit the mean to a constant action: 50 Adam steps of 2.5e-4 on 5000 uniform observations each.
+
+    So every run starts from the same, badly exploring policy (docs/method.md, "The start"). What memory adds to an
+    observation is drawn from [−1, 1].
+    """
+    if policy.scaling is not None:
+        actions = policy.scaling.actions
+        target = (target - jnp.array(actions.middles)) / jnp.array(actions.half_ranges)
+        low, high = policy.scaling.observation(low), policy.scaling.observation(high)
+    optimiser = optax.adam(2.5e-4)
+    remembered = policy.layers[0].weight.shape[-1] - low.size
+    low, high = jnp.pad(low, (0, remembered), constant_values=-1), jnp.pad(high, (0, remembered), constant_values=1)
+
+    def loss(layers: tuple[eqx.nn.Linear, ...], inputs: Float[Array, "samples inputs"]) -> Float[Array, ""]:
+        return jnp.mean((jax.vmap(lambda one: feed_forward(layers, one))(inputs) - target) ** 2)
+
+    def fit(carry, step_key):
+        layers, moments = carry
+        inputs = jax.random.uniform(step_key, (5000, low.size), minval=low, maxval=high)
+        updates, moments = optimiser.update(jax.grad(loss)(layers, inputs), moments)
+        return (eqx.apply_updates(layers, updates), moments), None
+
+    start = policy.layers, optimiser.init(policy.layers)  # pyright: ignore[reportArgumentType] (not modules)
+    (layers, _), _ = jax.lax.scan(fit, start, jax.random.split(key, 50))
+    return eqx.tree_at(lambda policy: policy.layers, policy, layers)
+
+
+def check_start(environment_class: AnyClass, config: PretrainConfig) -> None:
+    """The class needs a policy for its spaces; a regressed one a number per component, and observations to draw."""
+    check_horizon(environment_class, config.horizon)
+    needed = policy_shape(environment_class)
+    if config.initial_mean == "none":
+        return
+    given = " ".join(f"{value:g}" for value in config.initial_mean)
+    if needed.image is not None:
+        raise InputError(f"initial_mean: {given} was given; policies that see images are not regressed, use none")
+    if needed.kind != "gaussian":
+        raise InputError(f"initial_mean: {given} was given; actions of class {environment_class.name} have no mean")
+    if len(config.initial_mean) != needed.action_size:
+        raise InputError(f"initial_mean: {given} was given; an action has {needed.action_size} components")
+    space = environment_class[0].observation_space
+    assert isinstance(space, gymnasium.spaces.Box)  # `policy_shape` has looked
+    if not (np.all(np.isfinite(space.low)) and np.all(np.isfinite(space.high))):
+        raise InputError("initial_mean: the observations have no finite range to draw from; use none")

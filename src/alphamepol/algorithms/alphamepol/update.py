@@ -1,0 +1,201 @@
+"""αMEPOL: how one epoch's samples of one seed improve its policy, off-policy (Algorithm 2) or on-policy (Algorithm 1).
+
+MEPOL is the same with α = 1: every mini-batch is in the tail, or, to learn from no more samples than αMEPOL does, a
+random part of them. The caller has sampled the epoch with the learner's policy θ, and has found every particle's
+neighbours, which stay the same within the epoch.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax.scipy.special import logsumexp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from alphamepol.algorithms.alphamepol.estimates import Estimates, estimate, estimate_with_gradient, log_weights_of
+from alphamepol.algorithms.alphamepol.gradients import on_policy_gradient, tail_gradient
+from alphamepol.algorithms.alphamepol.log_probabilities import log_probabilities
+from alphamepol.compute.mapping import rows_per_product
+from alphamepol.estimation.entropy import particle_entropy
+from alphamepol.estimation.knn import Neighbourhood
+from alphamepol.policies.policy import Policy
+from alphamepol.sampling.trajectories import Trajectories
+
+MAX_TRIES = 10
+"""How often a step is tried that leaves the trust region, each time with half the learning rate."""
+
+ADAM = optax.scale_by_adam()
+
+
+class Learner(eqx.Module):
+    """The state of one seed between epochs: the policy, and Adam's moments, which live on across epochs."""
+
+    policy: Policy
+    moments: optax.OptState
+
+    @classmethod
+    def start(cls, policy: Policy) -> "Learner":
+        return cls(policy, ADAM.init(policy))  # pyright: ignore[reportArgumentType] (Optax does not know modules)
+
+
+class OffPolicySettings(eqx.Module):
+    """The inputs of Algorithm 2. Numbers that only scale something are traced: changing them compiles nothing anew."""
+
+    learning_rate: Float[Array, ""]
+    """β."""
+    trust_region: Float[Array, ""]
+    """δ, the largest KL (E6) from the policy that sampled."""
+    tail_size: int = eqx.field(static=True)
+    """⌈αM⌉ (E7)."""
+    max_iterations: int = eqx.field(static=True)
+    subset_size: int = eqx.field(static=True)
+    """How many mini-batches of the tail a gradient is of. If they are fewer than the tail has, they are drawn anew for
+    every gradient (matched-sample MEPOL)."""
+
+
+class OnPolicySettings(eqx.Module):
+    """The inputs of Algorithm 1."""
+
+    learning_rate: Float[Array, ""]
+    """β."""
+    tail_size: int = eqx.field(static=True)
+    """⌈αM⌉ (E7)."""
+    baseline: bool = eqx.field(static=True)
+    """Whether the baseline b = −VaR_α is used."""
+
+
+class EpochReport(eqx.Module):
+    """What an epoch did. Entropies and tail are of the policy that sampled, the rest of the one that came out."""
+
+    entropies: Float[Array, " minibatches"]
+    tail: Bool[Array, " minibatches"]
+    objective: Float[Array, ""]
+    objective_after: Float[Array, ""]
+    kl: Float[Array, ""]
+    effective_shares: Float[Array, " minibatches"]
+    """(Σŵ)²/Σŵ² over the number of samples: the share of the samples that importance weights leave in effect."""
+    iterations: Int[Array, ""]
+    backtracks: Int[Array, ""]
+
+
+class Iterate(eqx.Module):
+    """θ_h of the off-policy loop, with what the samples say of it."""
+
+    learner: Learner
+    estimates: Estimates
+    iterations: Int[Array, ""]
+    """h."""
+    backtracks: Int[Array, ""]
+    """Steps that left the trust region and were undone."""
+    finished: Bool[Array, ""]
+
+
+def improve_off_policy(
+    learner: Learner,
+    trajectories: Trajectories,
+    neighbourhood: Neighbourhood,
+    settings: OffPolicySettings,
+    *,
+    key: PRNGKeyArray | None = None,
+) -> tuple[Learner, EpochReport]:
+    """Algorithm 2: climb the importance-weighted entropy of the tail until the trust region or the number of
+    iterations ends the epoch. `key` draws random subsets of the tail, where settings ask for them."""
+    sampling_log_probs = log_probabilities(learner.policy, trajectories.perceived, trajectories.actions)
+    in_one_pass = _goes_in_one_pass(learner.policy, neighbourhood, settings)
+
+    def estimates_of(policy: Policy) -> Estimates:
+        """Ĥ^IW of every mini-batch (E5) and D̂_KL of the epoch (E6)."""
+        if in_one_pass:
+            return estimate_with_gradient(policy, trajectories, neighbourhood, sampling_log_probs)
+        log_probs = log_probabilities(policy, trajectories.perceived, trajectories.actions)
+        log_ratios = log_probs - sampling_log_probs
+        return Estimates(log_ratios, *estimate(log_ratios, trajectories, neighbourhood))
+
+    def gradient_at(current: Iterate) -> Policy:
+        """(E8), over the ⌈αM⌉ lowest Ĥ^IW."""
+        if current.estimates.gradient is not None:
+            return current.estimates.gradient
+        tail = jnp.argsort(current.estimates.entropies)[: settings.tail_size]
+        if settings.subset_size < settings.tail_size:
+            tail = _draw_subset(tail, settings.subset_size, current, key)
+        log_ratios = current.estimates.log_ratios
+        return tail_gradient(current.learner.policy, log_ratios, trajectories, neighbourhood, tail)
+
+    def step(current: Iterate) -> Iterate:
+        """θ_{h+1}, or θ_h again with half the learning rate if the step leaves the trust region."""
+        rate = settings.learning_rate * 0.5**current.backtracks
+        candidate = ascend(current.learner, gradient_at(current), rate)
+        estimates = estimates_of(candidate.policy)
+        inside = estimates.kl <= settings.trust_region
+        # After one back-tracked step the epoch ends.
+        accepted = Iterate(candidate, estimates, current.iterations + 1, current.backtracks, current.backtracks > 0)
+        backtracks = current.backtracks + 1
+        undone = eqx.tree_at(
+            lambda iterate: (iterate.backtracks, iterate.finished), current, (backtracks, backtracks >= MAX_TRIES)
+        )
+        return jax.tree.map(lambda new, old: jnp.where(inside, new, old), accepted, undone)
+
+    entropies = jax.vmap(particle_entropy)(neighbourhood)
+    if in_one_pass:
+        estimates = estimates_of(learner.policy)
+    else:
+        estimates = Estimates(jnp.zeros_like(sampling_log_probs), entropies, jnp.array(0.0))
+    start = Iterate(learner, estimates, iterations=jnp.array(0), backtracks=jnp.array(0), finished=jnp.array(False))
+    end = jax.lax.while_loop(lambda i: ~i.finished & (i.iterations < settings.max_iterations), step, start)
+    return end.learner, _report(entropies, end, settings.tail_size, trajectories)
+
+
+def improve_on_policy(
+    learner: Learner, trajectories: Trajectories, neighbourhood: Neighbourhood, settings: OnPolicySettings
+) -> tuple[Learner, EpochReport]:
+    """Algorithm 1: one REINFORCE step, (E8') with the baseline b = −VaR_α, (E9) without it."""
+    entropies = jax.vmap(particle_entropy)(neighbourhood)
+    gradient = on_policy_gradient(
+        learner.policy, trajectories, entropies, tail_size=settings.tail_size, baseline=settings.baseline
+    )
+    improved = ascend(learner, gradient, settings.learning_rate)
+
+    samples = trajectories.perceived, trajectories.actions
+    log_ratios = log_probabilities(improved.policy, *samples) - log_probabilities(learner.policy, *samples)
+    estimates = Estimates(log_ratios, *estimate(log_ratios, trajectories, neighbourhood))
+    end = Iterate(improved, estimates, jnp.array(1), jnp.array(0), jnp.array(True))
+    return improved, _report(entropies, end, settings.tail_size, trajectories)
+
+
+def ascend(learner: Learner, gradient: Policy, rate: Float[Array, ""]) -> Learner:
+    """One Adam step uphill."""
+    direction, moments = ADAM.update(gradient, learner.moments)  # pyright: ignore[reportArgumentType]
+    policy = jax.tree.map(lambda parameter, change: parameter + rate * change, learner.policy, direction)
+    return Learner(policy, moments)
+
+
+def _goes_in_one_pass(policy: Policy, neighbourhood: Neighbourhood, settings: OffPolicySettings) -> bool:
+    """Whether entropies and gradient are best taken in one pass: the tail is everything, and a mini-batch fits."""
+    minibatches, particles = neighbourhood.valid.shape
+    return settings.subset_size == minibatches and particles <= 4 * rows_per_product() and policy.acts_on_rows
+
+
+def _draw_subset(
+    tail: Int[Array, " tail"], size: int, iterate: Iterate, key: PRNGKeyArray | None
+) -> Int[Array, " subset"]:
+    if key is None:
+        raise ValueError("key: random subsets need one")
+    return jax.random.choice(jax.random.fold_in(key, iterate.iterations), tail, (size,), replace=False)
+
+
+def _report(
+    entropies: Float[Array, " minibatches"], end: Iterate, tail_size: int, trajectories: Trajectories
+) -> EpochReport:
+    tail = jnp.argsort(entropies)[:tail_size]
+    log_weights = log_weights_of(end.estimates.log_ratios, trajectories)
+    counts = jnp.sum(trajectories.valid, axis=(-1, -2))
+    return EpochReport(
+        entropies=entropies,
+        tail=jnp.zeros(entropies.shape, bool).at[tail].set(True),
+        objective=jnp.mean(entropies[tail]),
+        objective_after=jnp.mean(jnp.sort(end.estimates.entropies)[:tail_size]),
+        kl=end.estimates.kl,
+        effective_shares=jnp.exp(2 * logsumexp(log_weights, axis=-1) - logsumexp(2 * log_weights, axis=-1)) / counts,
+        iterations=end.iterations,
+        backtracks=end.backtracks,
+    )

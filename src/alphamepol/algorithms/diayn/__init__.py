@@ -1,0 +1,1 @@
+"""DIAYN: skills that can be told apart."""

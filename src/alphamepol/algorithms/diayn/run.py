@@ -1,0 +1,76 @@
+"""DIAYN as a run."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from alphamepol.algorithms.diayn.config import DiaynConfig
+from alphamepol.algorithms.diayn.discriminators import save_discriminator
+from alphamepol.algorithms.diayn.epoch import run_diayn_epoch, sac_settings, start_diayn, world_of
+from alphamepol.algorithms.diayn.skills import of_skill, skill_trails
+from alphamepol.algorithms.records import check_finite, curves_of, final_numbers, seed_lines
+from alphamepol.compute.keys import split_purposes
+from alphamepol.compute.mapping import take
+from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.figures.curves import draw_discriminability
+from alphamepol.figures.skills import draw_skill_trails
+from alphamepol.figures.tables import show_diayn_epoch
+from alphamepol.policies.files import save_policy
+from alphamepol.policies.policy import Policy
+from alphamepol.runs.context import RunContext
+from alphamepol.runs.loop import Loop, LoopState, run_loop
+
+
+def run_diayn(environment_class: EnvironmentClass, config: DiaynConfig, context: RunContext) -> dict[str, Any]:
+    """Learn skills, one set per seed, save their policies and discriminators, and return the numbers of the summary."""
+    folder, stopwatch = context.folder, context.stopwatch
+    world, settings = world_of(environment_class, config), sac_settings(environment_class, config)
+
+    def step(state: LoopState, epoch: int):
+        lap = stopwatch.lap()
+        improved, report = run_diayn_epoch(state, epoch, world, settings, config, stopwatch)
+        report = jax.device_get(report)
+        numbers = {
+            "discriminability": report.discriminability,
+            "reward": report.sac.reward,
+            "action_entropy": report.sac.entropy,
+            "temperature": report.sac.temperature,
+            "critic_loss": report.sac.critic_loss,
+        }
+        finite = np.all([np.isfinite(values) for values in numbers.values()], axis=0)
+        check_finite(finite, config, f"epoch {epoch}", "a lower --learning-rate")
+        return improved, seed_lines("epoch", epoch, config, numbers, lap()), dict
+
+    loop = Loop(
+        unit="epoch",
+        total=config.epochs,
+        checkpoint_every=10 * config.checkpoint_every,
+        start=partial(start_diayn, environment_class, config),
+        template=partial(start_diayn, environment_class, config),
+        step=step,
+        show=show_diayn_epoch,
+        labels=("seed",),
+    )
+    state = run_loop(loop, context)
+    context.progress.say("saving policies and drawing figures")
+    policies: list[list[Policy]] = []
+    for number, seed in enumerate(config.seed_list):
+        networks = take(state.learners.state.networks, number)
+        save_discriminator(networks.discriminator, folder.discriminator(seed))
+        policies.append([of_skill(networks.actor, skill, config.skills) for skill in range(config.skills)])
+        for skill, policy in enumerate(policies[-1]):
+            save_policy(policy, folder.policy(seed, skill))
+        context.interrupts.check()
+    (values,) = curves_of(folder, config, "discriminability")
+    draw_discriminability(values, config.skills, folder.figures)
+    key = split_purposes(state.keys).evaluation[0]
+    trails = skill_trails(policies[0], environment_class, config.horizon, key=key)
+    draw_skill_trails(trails, environment_class, folder.figures)
+    return {
+        "final": final_numbers({"discriminability": values}),
+        **context.totals(config.epochs * config.steps * config.seeds),
+        "skills": config.skills,
+        "discriminability": values.tolist(),
+    }

@@ -1,0 +1,67 @@
+"""The skills of DIAYN: the policy of one, and its reward as a task."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
+
+from alphamepol.algorithms.diayn.update import log_probability
+from alphamepol.environments.cmp import Member
+from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.tasks import Task
+from alphamepol.policies.networks import Network
+from alphamepol.policies.policy import Policy, stack_policies
+from alphamepol.sampling.sampler import collect
+from alphamepol.sampling.trajectories import Trajectories
+
+
+def of_skill(actor: Policy, skill: int, skills: int) -> Policy:
+    """The policy of one skill, which is told of no skill: what the skill added becomes part of a bias."""
+    if skills == 1:
+        return actor
+    first = actor.layers[0]
+    told = first.weight[:, -skills:][:, skill]
+    layer = eqx.nn.Linear(first.weight.shape[1] - skills, first.weight.shape[0], key=jax.random.key(0))
+    assert first.bias is not None
+    parts = first.weight[:, :-skills], first.bias + told
+    layer = eqx.tree_at(lambda layer: (layer.weight, layer.bias), layer, parts)
+    return eqx.tree_at(lambda actor: actor.layers, actor, (layer, *actor.layers[1:]))
+
+
+class SkillReward(Task):
+    """DIAYN's reward for one skill: ln q(z|s) − ln p(z) of the state reached."""
+
+    discriminator: Network
+    skill: Int[Array, ""]
+
+    def reward(
+        self, member: Member, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
+    ) -> Float[Array, ""]:
+        log_q = log_probability(self.discriminator, member.observe(reached).ravel(), self.skill)
+        return log_q + jnp.log(self.discriminator.outputs)
+
+    def ended(self, member: Member, reached: PyTree[Array]) -> Bool[Array, ""]:
+        return jnp.array(False)  # beside the ends of the member
+
+    def describe(self) -> dict[str, int]:
+        return {"skill": int(self.skill)}
+
+
+class SkillTasks(eqx.Module):
+    """Draws tasks: the reward of a skill, all equally likely."""
+
+    discriminator: Network
+
+    def __call__(self, member: Member, *, key: PRNGKeyArray) -> Task:
+        return SkillReward(self.discriminator, jax.random.randint(key, (), 0, self.discriminator.outputs))
+
+
+def skill_trails(
+    skills: Sequence[Policy], environment_class: EnvironmentClass, horizon: int, *, key: PRNGKeyArray
+) -> Trajectories:
+    """Collect a trajectory of every skill in every member; axes (skill, member, 1, time)."""
+    keys = jax.random.split(key, len(skills))
+    members = jnp.tile(jnp.arange(len(environment_class)), (len(skills), 1))
+    return collect(stack_policies(skills), environment_class, members, batch=1, horizon=horizon, keys=keys)

@@ -1,0 +1,71 @@
+"""DIAYN: skills that can be told apart by where they lead, learned with SAC (docs/method.md, "DIAYN")."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+
+from alphamepol.algorithms.diayn.sac import Networks, SacLearner, SacReport, SacSettings, sac_loss, train
+from alphamepol.policies.images import Trunk
+from alphamepol.policies.networks import Network
+from alphamepol.policies.policy import CategoricalPolicy, SquashedPolicy
+from alphamepol.policies.shape import PolicyShape
+from alphamepol.sampling.stream import Transitions, World
+
+
+class DiaynReport(eqx.Module):
+    """What came of an epoch."""
+
+    discriminability: Float[Array, ""]
+    """Mean ln q(z|s) over the states reached in the epoch, by the discriminator from before it."""
+    sac: SacReport
+
+
+def fresh_networks(shape: PolicyShape, skills: int, hidden: Sequence[int], *, key: PRNGKeyArray) -> Networks:
+    """Untrained networks for a class whose policies have a certain shape."""
+    actor_key, trunk_key, critics_key, discriminator_key = jax.random.split(key, 4)
+    inputs = shape.observation_size + (skills if skills > 1 else 0)
+    trunk = shape.image and Trunk(shape.image, key=trunk_key)
+    if shape.kind == "categorical":
+        actor = CategoricalPolicy(inputs, shape.action_size, hidden, trunk=trunk, key=actor_key)
+    else:
+        actor = SquashedPolicy(inputs, shape.actions, hidden, trunk, key=actor_key)
+    critics = jax.vmap(lambda key: Network(inputs + shape.action_size, hidden, 1, shape.image, key=key))(
+        jax.random.split(critics_key)
+    )
+    discriminator = Network(shape.observation_size, hidden, skills, shape.image, key=discriminator_key)
+    return Networks(actor, critics, jnp.zeros(()), discriminator)
+
+
+def train_epoch(
+    learner: SacLearner, world: World, settings: SacSettings, done: Int[Array, ""], *, steps: int, key: PRNGKeyArray
+) -> tuple[SacLearner, DiaynReport]:
+    """`steps` actions and updates; `done` is the number of steps before."""
+
+    def loss(networks: Networks, targets: Network, batch: Transitions, key: PRNGKeyArray):
+        return diayn_loss(networks, targets, batch, settings, world.skills, key=key)
+
+    discriminator = learner.state.networks.discriminator
+    learner, seen, report = train(learner, world, loss, settings, done, steps=steps, key=key)
+    log_q = jax.vmap(partial(log_probability, discriminator))(seen.reached, seen.skill)
+    return learner, DiaynReport(jnp.mean(log_q), report)
+
+
+def diayn_loss(
+    networks: Networks, targets: Network, batch: Transitions, settings: SacSettings, skills: int, *, key: PRNGKeyArray
+) -> tuple[Float[Array, ""], SacReport]:
+    """(S4): SAC's, its reward ln q(z|s) − ln p(z), and that of the discriminator."""
+    log_q = jax.vmap(partial(log_probability, networks.discriminator))(batch.reached, batch.skill)
+    rewards = jax.lax.stop_gradient(log_q) + jnp.log(skills)
+    loss, report = sac_loss(networks, targets, batch, rewards, settings, skills, key=key)
+    return loss - jnp.mean(log_q), report
+
+
+def log_probability(
+    discriminator: Network, observation: Shaped[Array, " observation"], skill: Int[Array, ""]
+) -> Float[Array, ""]:
+    """ln q(z|s)."""
+    return jax.nn.log_softmax(discriminator(observation))[skill]

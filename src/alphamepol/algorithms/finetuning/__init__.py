@@ -1,0 +1,1 @@
+"""Fine-tuning: reinforcement learning on many tasks, from pre-trained policies."""

@@ -1,0 +1,151 @@
+"""`finetune`: reinforcement learning on many tasks in one member of a class, from pre-trained policies."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, overload
+
+from alphamepol.algorithms.finetuning.comparison import FinetuneComparison, compare
+from alphamepol.algorithms.finetuning.config import FinetuneConfig
+from alphamepol.algorithms.finetuning.finetuner import FineTuner, find_finetuner
+from alphamepol.algorithms.finetuning.iteration import Plan
+from alphamepol.algorithms.finetuning.names import DEFAULT
+from alphamepol.algorithms.finetuning.run import FinetuneRun, Way, finetune_source
+from alphamepol.algorithms.finetuning.tasks import tasks_of
+from alphamepol.environments.horizons import check_horizon, check_reward_lasts
+from alphamepol.environments.host import AnyClass
+from alphamepol.environments.make import resolve_class
+from alphamepol.environments.registry import find_entry
+from alphamepol.environments.tasks import Task, check_tasks
+from alphamepol.errors import InputError
+from alphamepol.policies.policy import Policy
+from alphamepol.policies.shape import check_policy_fits
+from alphamepol.runs.devices import check_devices
+from alphamepol.runs.folder import default_folder
+from alphamepol.runs.sources import Source, common_class, joined_names, read_source
+
+Init = str | Path | Policy
+"""The folder of a run that trained policies, a policy file, the name of a released policy, a policy, or "random"."""
+
+
+@overload
+def finetune(
+    init: Init,
+    member: str | int,
+    config: FinetuneConfig | None = None,
+    *,
+    algorithm: str | FineTuner[Any] = DEFAULT,
+    environment_class: AnyClass | str | None = None,
+    tasks: Sequence[Task] | None = None,
+    folder: str | Path | None = None,
+    resume: bool = False,
+    devices: int = 1,
+    quiet: bool = False,
+) -> FinetuneRun: ...
+
+
+@overload
+def finetune(
+    init: Sequence[Init],
+    member: str | int,
+    config: FinetuneConfig | None = None,
+    *,
+    algorithm: str | FineTuner[Any] = DEFAULT,
+    environment_class: AnyClass | str | None = None,
+    tasks: Sequence[Task] | None = None,
+    folder: str | Path | None = None,
+    resume: bool = False,
+    devices: int = 1,
+    quiet: bool = False,
+) -> FinetuneComparison: ...
+
+
+def finetune(
+    init: Init | Sequence[Init],
+    member: str | int,
+    config: FinetuneConfig | None = None,
+    *,
+    algorithm: str | FineTuner[Any] = DEFAULT,
+    environment_class: AnyClass | str | None = None,
+    tasks: Sequence[Task] | None = None,
+    folder: str | Path | None = None,
+    resume: bool = False,
+    devices: int = 1,
+    quiet: bool = False,
+) -> FinetuneRun | FinetuneComparison:
+    """Fine-tune a policy on each task apart, and leave everything in a run folder; several policies are compared.
+
+    **Arguments**
+
+    - `init`: the folder of a run that trained policies, a policy file, the name of a released policy, a policy, or
+      "random"; or a list of those.
+    - `member`: the member of the class to act in, by name or number.
+    - `config`: the settings; those of `finetuning_preset` for the class if not given.
+    - `algorithm`: the name of an algorithm, or one of your own (`FineTuner`).
+    - `environment_class`: a class or its name; the run's own if not given.
+    - `tasks`: tasks of one's own, all of one kind; if not given, `config` says which goals.
+    - `folder`: the run folder; by default `runs/finetune-MEMBER-INIT-seed-SEED`. Of several initial policies each has a
+      run folder inside it.
+    - `resume`: continue the run in that folder; a finished one is only read.
+    - `devices`: how many to lay the tasks and their seeds over, which must be a multiple of it.
+    - `quiet`: show no progress.
+
+    Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
+    """
+    several = not isinstance(init, str | Path | Policy)
+    inits = list(init) if several else [init]
+    if not inits:
+        raise InputError("init: none was given; name the folder of a run, a policy file, or random")
+    finetuner = find_finetuner(algorithm) if isinstance(algorithm, str) else algorithm
+    random_memory = "none" if config is None else config.memory
+    sources = [read_source(one, random_memory) for one in inits]
+    if environment_class is None:
+        environment_class = common_class(sources)
+    config = config or _usual_settings(environment_class, finetuner)
+    plan = _plan(sources, member, resolve_class(environment_class), tasks, config, finetuner)
+    check_devices(devices, plan.environment_class, {"tasks times seeds": plan.rows})
+    words = "finetune", plan.member, joined_names(sources), f"seed-{config.seed}"
+    path = Path(folder) if folder else default_folder(*words)
+    way = Way(resume, devices, quiet)
+    return compare(sources, plan, path, way) if several else finetune_source(sources[0], plan, path, way)
+
+
+def _usual_settings(environment_class: AnyClass | str, finetuner: FineTuner[Any]) -> FinetuneConfig:
+    """The settings of an algorithm for a class, as `finetuning_preset` finds them for those with a name."""
+    name = environment_class if isinstance(environment_class, str) else environment_class.name
+    entry = find_entry(name)
+    return (entry and entry.settings("paper", type(finetuner.own))) or finetuner.own
+
+
+def _plan(
+    sources: Sequence[Source],
+    member: str | int,
+    environment_class: AnyClass,
+    tasks: Sequence[Task] | None,
+    config: FinetuneConfig,
+    finetuner: FineTuner[Any],
+) -> Plan:
+    """Find the tasks, and refuse what cannot be."""
+    if not isinstance(config, type(finetuner.own)):
+        needed = type(finetuner.own).__name__
+        raise InputError(
+            f"config: {type(config).__name__} was given; {finetuner.label} takes a {needed}, such as finetuning_preset "
+            "gives for the class"
+        )
+    config.check()
+    where = environment_class[member]
+    name = member if isinstance(member, str) else environment_class.names[member]
+    for source in sources:
+        for policy in source.policies.values():
+            check_policy_fits(policy, environment_class, f"policy {source.name}")
+    if config.memory != "none" and all(source.policies for source in sources):
+        raise InputError(f"memory: {config.memory} was given, but it is for random; other policies bring their own")
+    if tasks is not None and config.goals:
+        raise InputError("goals: they were given beside tasks; give either goals or tasks")
+    if config.normalise and all(source.policies for source in sources):
+        config = dataclasses.replace(config, normalise=False)  # the usual setting of a class, for random alone
+    check_horizon(environment_class, config.horizon)
+    check_reward_lasts(where, name, config.horizon)
+    tasks = tasks_of(where, config, config.seed) if tasks is None else tasks
+    check_tasks(tasks, where)
+    return Plan(environment_class, name, tasks, dataclasses.replace(config, tasks=len(tasks)), finetuner)

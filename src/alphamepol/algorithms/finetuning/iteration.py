@@ -1,0 +1,132 @@
+"""One iteration of fine-tuning, all tasks and seeds in one program: collect episodes, improve."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
+
+from alphamepol.algorithms.finetuning.config import FinetuneConfig
+from alphamepol.algorithms.finetuning.finetuner import FineTuner
+from alphamepol.compute.devices import lay
+from alphamepol.compute.keys import finetuning_keys
+from alphamepol.compute.mapping import map_leading_axis
+from alphamepol.compute.stopwatch import LEARNING, SAMPLING, Stopwatch, wait
+from alphamepol.environments.host import AnyClass
+from alphamepol.environments.tasks import Task, stack_tasks
+from alphamepol.errors import RunError
+from alphamepol.policies.policy import Policy, stack_policies
+from alphamepol.runs.loop import LoopState
+from alphamepol.runs.untrained import FirstLook, fresh_policies
+from alphamepol.sampling.sampler import collect_episodes
+from alphamepol.sampling.trajectories import Episodes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is the same for every initial policy: where, on what, how."""
+
+    environment_class: AnyClass
+    member: str
+    tasks: Sequence[Task]
+    config: FinetuneConfig
+    finetuner: FineTuner[Any]
+
+    @property
+    def rows(self) -> int:
+        """Tasks and seeds that run side by side."""
+        return len(self.tasks) * self.config.seeds
+
+    def task_of_rows(self) -> Task:
+        """The task of every row, stacked: seeds of a task side by side."""
+        return stack_tasks([task for task in self.tasks for _ in range(self.config.seeds)])
+
+
+class IterationReport(eqx.Module):
+    """What an iteration saw and did, row by row."""
+
+    mean_return: Float[Array, " rows"]
+    """Of the policy that sampled."""
+    learned: Any
+    """The report of the algorithm."""
+
+
+def start_finetuning(policies: Sequence[Policy], plan: Plan, *, look: bool = True) -> LoopState:
+    """The state before the first iteration for each task and seed, seeds of a task side by side.
+
+    The given policies are dealt out in turn; if there are none, each task and seed gets a fresh one. Unless `look` is
+    true, nothing is measured of the class, and the state has the right shapes only.
+    """
+    config = plan.config
+    keys = finetuning_keys(config.seed, config.seeds, len(plan.tasks))
+    parts = jax.vmap(lambda key: jax.random.split(key, 3))(keys)
+    learner_keys, policy_keys, iterations_keys = parts[:, 0], parts[:, 1], parts[:, 2]
+    if policies:
+        stacked = stack_policies([policies[row % len(policies)] for row in range(plan.rows)])
+    else:
+        members = jnp.full((plan.rows, config.trajectories), plan.environment_class.index(plan.member))
+        first = FirstLook(members, 1, config.horizon) if look else None
+        stacked = fresh_policies(policy_keys, plan.environment_class, config.policy, first)
+    return LoopState(_start(plan.finetuner, config, stacked, learner_keys), iterations_keys)
+
+
+@eqx.filter_jit
+def _start(finetuner: FineTuner[Any], config: FinetuneConfig, policies: Policy, keys: Key[Array, " rows"]) -> Any:
+    return jax.vmap(lambda policy, key: finetuner.start(policy, config, key=key))(policies, keys)
+
+
+def run_iteration(
+    state: LoopState, iteration: int, plan: Plan, tasks: Task, stopwatch: Stopwatch
+) -> tuple[LoopState, IterationReport]:
+    """Improve the policy of every task and seed by one iteration; `tasks` are those of the rows, stacked."""
+    config = plan.config
+    with stopwatch.phase(SAMPLING):
+        sampling_keys, learning_keys = _keys_of(state.keys, jnp.array(iteration))
+        episodes = collect_episodes(
+            state.learners.policy,
+            plan.environment_class,
+            plan.member,
+            lay(tasks),
+            trajectories=config.trajectories,
+            horizon=config.horizon,
+            keys=sampling_keys,
+        )
+        episodes = wait(lay(episodes))
+    with stopwatch.phase(LEARNING):
+        settings = plan.finetuner.settings(config)
+        improved = wait(_improve(plan.finetuner, state.learners, episodes, settings, learning_keys))
+        learners, report, finite = improved
+        check_finetuned(finite, iteration, config)
+    return LoopState(learners, state.keys), report
+
+
+@eqx.filter_jit
+def _improve(finetuner: FineTuner[Any], learners: Any, episodes: Episodes, settings: Any, keys: Key[Array, " rows"]):
+    def one(learner: Any, episodes: Episodes, key: PRNGKeyArray, settings: Any):
+        improved, report = finetuner.improve(learner, episodes, settings, key=key)
+        judged = jax.tree.leaves(eqx.filter((improved, report, episodes), eqx.is_inexact_array))
+        finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in judged]))
+        return improved, IterationReport(episodes.mean_return, report), finite
+
+    return map_leading_axis(one, settings=settings)(learners, episodes, keys)
+
+
+@jax.jit
+def _keys_of(keys: Key[Array, " rows"], iteration) -> tuple[Key[Array, " rows"], Key[Array, " rows"]]:
+    parts = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, iteration)))(keys)
+    return parts[:, 0], parts[:, 1]
+
+
+def check_finetuned(finite: Bool[Array, " rows"], iteration: int, config: FinetuneConfig) -> None:
+    """Stop when something that fine-tuning saw or made is not a number."""
+    lost = np.flatnonzero(~np.asarray(finite))
+    if lost.size:
+        task, which = divmod(int(lost[0]), config.seeds)
+        raise RunError(
+            f"iteration {iteration}, task {task}, seed {config.seed + which}: a state, a reward or a parameter is no "
+            "longer finite; look at the reward and the environment, or start again with a lower learning rate"
+        )

@@ -1,0 +1,63 @@
+"""The numbers of fine-tuning: the metrics of an iteration, and the summary of the whole."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from alphamepol.algorithms.finetuning.config import FinetuneConfig
+from alphamepol.algorithms.finetuning.iteration import IterationReport, Plan
+from alphamepol.estimation.statistics import mean_with_interval
+from alphamepol.runs.context import RunContext
+from alphamepol.runs.sources import Source
+
+
+def iteration_lines(
+    iteration: int, config: FinetuneConfig, report: IterationReport, seconds: dict[str, float]
+) -> list[dict[str, Any]]:
+    """One line per task and seed for metrics.jsonl.
+
+    `return` is of the policy that sampled the iteration; the numbers of the algorithm's report are of the one that came
+    out. Seconds are of all tasks together.
+    """
+    report = jax.device_get(report)
+    return [
+        {
+            "iteration": iteration,
+            "task": row // config.seeds,
+            "seed": config.seed + row % config.seeds,
+            "return": float(report.mean_return[row]),
+            **{name: float(values[row]) for name, values in report.learned._asdict().items()},
+            "seconds": seconds,
+        }
+        for row in range(len(report.mean_return))
+    ]
+
+
+def summarise(source: Source, plan: Plan, metrics: list[dict[str, Any]], context: RunContext) -> dict[str, Any]:
+    """summary.json: the final numbers of a run."""
+    config, tasks = plan.config, len(plan.tasks)
+    rows = np.array([line["return"] for line in metrics]).reshape(config.iterations, tasks, config.seeds)
+    by_seed = np.moveaxis(rows, 0, -1)
+    returns = by_seed.mean(axis=1)
+    return {
+        "class": plan.environment_class.name,
+        "member": plan.member,
+        "init": source.name,
+        "label": source.label,
+        "memory": source.memory or config.memory,
+        "tasks": [task.describe() for task in plan.tasks],
+        "iterations": config.iterations,
+        "seeds": config.seed_list,
+        "policies": len(source.policies),
+        "returns": _rounded(returns),
+        **({"returns_by_seed": _rounded(np.moveaxis(by_seed, 1, 0))} if config.seeds > 1 else {}),
+        "final": mean_with_interval(returns[:, -1]),
+        **context.totals(config.iterations * config.steps * plan.rows),
+    }
+
+
+def _rounded(values: Float[np.ndarray, "..."]) -> list[Any]:
+    """JSON lists of six decimals: there are many of them."""
+    return values.round(6).tolist()

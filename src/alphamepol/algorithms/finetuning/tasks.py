@@ -1,0 +1,29 @@
+"""The tasks of fine-tuning: goals that are given, a member's own tasks, or random goals."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from alphamepol.algorithms.finetuning.config import TaskSettings
+from alphamepol.compute.keys import goal_key
+from alphamepol.environments.cmp import Member
+from alphamepol.environments.tasks import Task, goal_at, place_size, random_goals
+from alphamepol.errors import InputError
+
+
+def tasks_of(member: Member, settings: TaskSettings, seed: int) -> Sequence[Task]:
+    """The goals that the settings give, else the member's own tasks, else random goals of a seed."""
+    if settings.goals:
+        return _given_goals(member, settings)
+    if member.tasks:
+        return member.tasks[: settings.tasks]
+    return random_goals(member, settings.tasks, key=goal_key(seed), radius=settings.goal_radius)
+
+
+def _given_goals(member: Member, settings: TaskSettings) -> list[Task]:
+    size = place_size(member)
+    if len(settings.goals) % size:
+        given = " ".join(f"{value:g}" for value in settings.goals)
+        raise InputError(f"goals: {given} was given, {len(settings.goals)} numbers; each goal needs {size}")
+    places = np.reshape(settings.goals, (-1, size)).tolist()
+    return [goal_at(member, place, settings.goal_radius) for place in places]

@@ -1,0 +1,166 @@
+"""One meta-iteration of MAML, all seeds in one program: try the tasks, adapt to each, try again, improve."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
+
+from alphamepol.algorithms.maml import update as maml
+from alphamepol.algorithms.maml.config import MamlConfig
+from alphamepol.algorithms.maml.update import Experience, MamlSettings
+from alphamepol.algorithms.trust_region import Stepped, trust_region
+from alphamepol.compute.keys import seed_keys, split_purposes
+from alphamepol.compute.mapping import map_leading_axis, traced
+from alphamepol.compute.stopwatch import LEARNING, SAMPLING, Stopwatch, wait
+from alphamepol.environments.environment_class import EnvironmentClass, draw_members
+from alphamepol.policies.policy import Policy
+from alphamepol.runs.loop import LoopState
+from alphamepol.runs.untrained import FirstLook, fresh_policies
+
+
+class MetaReport(eqx.Module):
+    """What a meta-iteration saw and did, seed by seed."""
+
+    return_before: Float[Array, "*seeds"]
+    """Of the meta-policy, mean over the tasks."""
+    return_after: Float[Array, "*seeds"]
+    """Of the policies adapted to each task by one inner step."""
+    stepped: Stepped
+    finite: Bool[Array, "*seeds"]
+    """Whether everything is still a number."""
+
+
+def start_maml(environment_class: EnvironmentClass, config: MamlConfig, *, look: bool = True) -> LoopState:
+    """An untrained policy for each seed.
+
+    Unless `look` is true, nothing is measured of the class, and the state has the right shapes only.
+    """
+    purposes = split_purposes(seed_keys(config.seed_list))
+    members = jnp.tile(jnp.arange(len(environment_class)), (config.seeds, 1))
+    first = FirstLook(members, config.trajectories, config.horizon) if look else None
+    policies = fresh_policies(purposes.policy, environment_class, config.policy, first)
+    return LoopState(policies, purposes.epochs)
+
+
+def run_meta_iteration(
+    state: LoopState,
+    iteration: int,
+    environment_class: EnvironmentClass,
+    drawing: Any,
+    config: MamlConfig,
+    stopwatch: Stopwatch,
+) -> tuple[LoopState, MetaReport]:
+    """Improve every seed's policy by one meta-iteration; `drawing` draws tasks, stacked over seeds."""
+    policies: Policy = state.learners
+    settings, amount = maml_settings(config), Amount(config.trajectories, config.horizon)
+    with stopwatch.phase(SAMPLING):
+        draw_keys, before_keys, after_keys = _keys_of(state.keys, jnp.array(iteration))
+        drawn = Drawn(*_draw(draw_keys, environment_class.probabilities, config.tasks), drawing)
+        before = wait(_try_tasks(policies, False, environment_class, drawn, settings, amount, before_keys))
+    with stopwatch.phase(LEARNING):
+        adapted = wait(_adapt(policies, before, settings))
+    with stopwatch.phase(SAMPLING):
+        after = wait(_try_tasks(adapted, True, environment_class, drawn, settings, amount, after_keys))
+    with stopwatch.phase(LEARNING):
+        policies, report = wait(_improve(policies, before, after, settings))
+    return LoopState(policies, state.keys), report
+
+
+def maml_settings(config: MamlConfig) -> MamlSettings:
+    """The part of the settings that the update uses."""
+    numbers = traced(config.inner_rate), traced(config.discount)
+    return MamlSettings(*numbers, trust_region(config), config.first_order)
+
+
+class Drawn(eqx.Module):
+    """The tasks of an iteration."""
+
+    members: Int[Array, "*seeds tasks"]
+    keys: Key[Array, "*seeds tasks"]
+    """The key that each task is drawn with."""
+    drawing: Any
+    """Draws a task in a member, stacked over seeds."""
+
+
+class Amount(NamedTuple):
+    """How much of a task is sampled at once."""
+
+    trajectories: int
+    horizon: int
+
+
+@eqx.filter_jit
+def _draw(
+    keys: Key[Array, " seeds"], probabilities: tuple[float, ...], tasks: int
+) -> tuple[Int[Array, "seeds tasks"], Key[Array, "seeds tasks"]]:
+    """The member of each task, and the key that the task is drawn with."""
+
+    def one_seed(key: PRNGKeyArray) -> tuple[Int[Array, " tasks"], Key[Array, " tasks"]]:
+        member_key, task_key = jax.random.split(key)
+        return draw_members(probabilities, tasks, key=member_key), jax.random.split(task_key, tasks)
+
+    return jax.vmap(one_seed)(keys)
+
+
+@eqx.filter_jit
+def _try_tasks(
+    policies: Policy,
+    adapted: bool,
+    environment_class: EnvironmentClass,
+    drawn: Drawn,
+    settings: MamlSettings,
+    amount: Amount,
+    keys: Key[Array, " seeds"],
+) -> Experience:
+    """Collect experience of every task, with the seed's policy or, if policies are adapted, the task's."""
+
+    def one_seed(
+        policy: Policy,
+        drawn: Drawn,
+        key: PRNGKeyArray,
+        environment_class: EnvironmentClass,
+        settings: MamlSettings,
+    ) -> Experience:
+        def one_task(policy: Policy, number: Int[Array, ""], task_key: PRNGKeyArray, key: PRNGKeyArray) -> Experience:
+            member = environment_class[number]
+            task = drawn.drawing(member, key=task_key)
+            trajectories, horizon = amount
+            return maml.experience(
+                policy, member, task, settings.discount, trajectories=trajectories, horizon=horizon, key=key
+            )
+
+        keys = jax.random.split(key, len(drawn.members))
+        return jax.vmap(one_task, in_axes=(0 if adapted else None, 0, 0, 0))(policy, drawn.members, drawn.keys, keys)
+
+    mapped = map_leading_axis(one_seed, environment_class=environment_class, settings=settings)
+    return mapped(policies, drawn, keys)
+
+
+@eqx.filter_jit
+def _adapt(policies: Policy, before: Experience, settings: MamlSettings) -> Policy:
+    def one_seed(policy: Policy, before: Experience, settings: MamlSettings) -> Policy:
+        return map_leading_axis(lambda samples: maml.adapt(policy, samples, settings))(before)
+
+    return map_leading_axis(one_seed, settings=settings)(policies, before)
+
+
+@eqx.filter_jit
+def _improve(
+    policies: Policy, before: Experience, after: Experience, settings: MamlSettings
+) -> tuple[Policy, MetaReport]:
+    def one_seed(policy: Policy, before: Experience, after: Experience, settings: MamlSettings):
+        improved, stepped = maml.meta_step(policy, before, after, settings)
+        judged = jax.tree.leaves((improved, before, after))
+        finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in judged]))
+        returns = jnp.mean(before.mean_return), jnp.mean(after.mean_return)
+        return improved, MetaReport(*returns, stepped, finite)
+
+    return map_leading_axis(one_seed, settings=settings)(policies, before, after)
+
+
+@jax.jit
+def _keys_of(keys: Key[Array, " seeds"], iteration: Int[Array, ""]) -> tuple[Key[Array, " seeds"], ...]:
+    parts = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, iteration), 3))(keys)
+    return parts[:, 0], parts[:, 1], parts[:, 2]

@@ -1,0 +1,1 @@
+"""Meta-training: MAML on random goals, DIAYN, and MAML on DIAYN's skills."""

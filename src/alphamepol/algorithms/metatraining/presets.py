@@ -1,0 +1,33 @@
+"""Named settings of meta-training."""
+
+import dataclasses
+from typing import Literal
+
+from alphamepol.algorithms.metatraining.config import MetatrainConfig
+from alphamepol.environments.registry import find_entry
+
+
+def quick_metatraining(config: MetatrainConfig) -> MetatrainConfig:
+    """Settings of a small network and few samples: a minute or two a seed on two cores."""
+    return dataclasses.replace(
+        config,
+        iterations=50,
+        tasks=10,
+        trajectories=10,
+        epochs=60,
+        skills=10,
+        batch=64,
+        hidden=(64, 64),
+        replay=60_000,
+        seeds=1,
+    )
+
+
+def metatraining_preset(name: Literal["paper", "quick"], class_name: str) -> MetatrainConfig:
+    """The settings of meta-training for a class: the paper's for its gridworlds, the nearest to them for others.
+
+    `quick` is a small network and few samples: a minute or two a seed on two cores.
+    """
+    entry = find_entry(class_name)
+    paper = (entry and entry.settings("paper", MetatrainConfig)) or MetatrainConfig()
+    return quick_metatraining(paper) if name == "quick" else paper

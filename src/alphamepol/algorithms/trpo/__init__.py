@@ -1,0 +1,1 @@
+"""TRPO, a fine-tuner."""

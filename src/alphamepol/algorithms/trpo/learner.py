@@ -1,0 +1,46 @@
+"""TRPO as fine-tuning sees it."""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
+
+from alphamepol.algorithms.trpo.config import OWN, TrpoConfig
+from alphamepol.algorithms.trpo.critic import Critic
+from alphamepol.algorithms.trpo.update import TrpoReport, TrpoSettings, TrpoState, improve
+from alphamepol.algorithms.trust_region import trust_region
+from alphamepol.compute.mapping import traced
+from alphamepol.policies.policy import Policy
+from alphamepol.sampling.trajectories import Episodes
+
+
+@dataclass(frozen=True)
+class Trpo:
+    """A `FineTuner`: trust-region policy optimisation with generalised advantages and a value network."""
+
+    name = "trpo"
+    label = "TRPO"
+    own = OWN
+
+    def settings(self, config: TrpoConfig) -> TrpoSettings:
+        return TrpoSettings(
+            traced(config.discount),
+            traced(config.gae_lambda),
+            traced(config.critic_learning_rate),
+            trust_region(config),
+            config.critic_passes,
+            config.critic_batch,
+        )
+
+    def start(self, policy: Policy, config: TrpoConfig, *, key: PRNGKeyArray) -> TrpoState:
+        image = policy.trunk and policy.trunk.shape
+        critic = Critic(policy.perceived_size, config.critic_hidden, image, key=key)
+        return TrpoState(policy, critic, jnp.array(False))
+
+    def improve(
+        self, state: TrpoState, episodes: Episodes, settings: TrpoSettings, *, key: PRNGKeyArray
+    ) -> tuple[TrpoState, TrpoReport]:
+        return improve(state, episodes, settings, key=key)
+
+
+FINETUNER = Trpo()

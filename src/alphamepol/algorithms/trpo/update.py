@@ -1,0 +1,153 @@
+"""TRPO: what one iteration's episodes of one task do to its policy and its critic.
+
+Generalised advantages, a natural-gradient step within a trust region, then the critic (docs/method.md, "Fine-tuning").
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
+
+from alphamepol.algorithms.advantages import generalised_advantages, normalise
+from alphamepol.algorithms.trpo.critic import Critic, evaluate_critic, fit_critic
+from alphamepol.algorithms.trpo.linearised import linearise
+from alphamepol.algorithms.trust_region import Stepped, TrustRegion, trust_region_step
+from alphamepol.compute.mapping import map_rows, rows_per_product
+from alphamepol.policies.policy import Policy
+from alphamepol.sampling.trajectories import Episodes
+
+
+class TrpoSettings(eqx.Module):
+    """Numbers that only scale something are traced: changing them compiles nothing anew."""
+
+    discount: Float[Array, ""]
+    gae_lambda: Float[Array, ""]
+    critic_rate: Float[Array, ""]
+    region: TrustRegion
+    critic_passes: int = eqx.field(static=True, default=5)
+    critic_batch: int = eqx.field(static=True, default=512)
+
+
+class TrpoState(eqx.Module):
+    """The state of one task between iterations."""
+
+    policy: Policy
+    critic: Critic
+    rewarded: Bool[Array, ""]
+    """Whether any reward was ever met."""
+
+
+class TrpoReport(NamedTuple):
+    """What an iteration did."""
+
+    kl: Float[Array, ""]
+    improvement: Float[Array, ""]
+    """Of the surrogate objective."""
+    step: Float[Array, ""]
+    """The fraction of the full step that was taken."""
+    critic_loss: Float[Array, ""]
+
+
+def improve(
+    state: TrpoState, episodes: Episodes, settings: TrpoSettings, *, key: PRNGKeyArray
+) -> tuple[TrpoState, TrpoReport]:
+    """One iteration of one task, (T1) to (T5)."""
+    values = evaluate_critic(state.critic, episodes.perceived)
+    last_values = jax.vmap(state.critic)(episodes.last_perceived)
+    advantages = jax.vmap(generalised_advantages, in_axes=(0, 0, 0, 0, None, None))(
+        episodes.rewards, episodes.ended, values, last_values, settings.discount, settings.gae_lambda
+    )
+    # Until the first reward there is nothing to learn, only the fresh critic's noise, which normalising would blow up.
+    rewarded = state.rewarded | jnp.any(episodes.rewards != 0)
+    policy, stepped = jax.lax.cond(
+        rewarded,
+        lambda: natural_step(state.policy, episodes, normalise(advantages.ravel()), settings.region),
+        lambda: (state.policy, Stepped(*(jnp.array(0.0),) * 3)),
+    )
+    critic, critic_loss = fit_critic(
+        state.critic,
+        _flatten(episodes.perceived),
+        (advantages + values).ravel(),
+        settings.critic_rate,
+        passes=settings.critic_passes,
+        batch=settings.critic_batch,
+        key=key,
+    )
+    return TrpoState(policy, critic, rewarded), TrpoReport(
+        stepped.kl, stepped.improvement, stepped.fraction, critic_loss
+    )
+
+
+def natural_step(
+    policy: Policy, episodes: Episodes, advantages: Float[Array, " rows"], region: TrustRegion
+) -> tuple[Policy, Stepped]:
+    """(T2) to (T4)."""
+    actions = _flatten(episodes.actions)
+    network = linearise_policy(policy, episodes)
+    old = jax.vmap(policy.head)(network.outputs)
+    old_log_probs = jax.vmap(lambda one, action: one.log_prob(action))(old, actions)
+
+    def surrogate(outputs: Float[Array, "rows outputs"], policy: Policy) -> Float[Array, ""]:
+        log_probs = jax.vmap(lambda output, action: policy.head(output).log_prob(action))(outputs, actions)
+        return jnp.mean(jnp.exp(log_probs - old_log_probs) * advantages)
+
+    def mean_kl(outputs: Float[Array, "rows outputs"], policy: Policy) -> Float[Array, ""]:
+        return jnp.mean(jax.vmap(lambda one, output: one.kl(policy.head(output)))(old, outputs))
+
+    here = network.outputs, policy
+
+    def to_gradient(by_outputs: Float[Array, "rows outputs"], by_policy: Policy) -> Policy:
+        """The whole gradient, from that by the outputs and that by what the head uses."""
+        return jax.tree.map(jnp.add, by_policy, network.pull(by_outputs))
+
+    def fisher_product(tangent: Policy) -> Policy:
+        """F v: the Jacobian, the Hessian of the KL by the few outputs, the Jacobian transposed."""
+        along = network.push(tangent), tangent
+        _, bent = jax.jvp(jax.grad(mean_kl, argnums=(0, 1)), here, along)
+        return to_gradient(*bent)
+
+    def judge(candidate: Policy) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        outputs = network_outputs(candidate, episodes)
+        return mean_kl(outputs, candidate), surrogate(outputs, candidate) - start
+
+    start = surrogate(*here)
+    gradient = to_gradient(*jax.grad(surrogate, argnums=(0, 1))(*here))
+    return trust_region_step(policy, gradient, fisher_product, judge, region)
+
+
+class LinearisedPolicy(NamedTuple):
+    """A policy's network on all rows of some episodes, around its parameters."""
+
+    outputs: Float[Array, "rows outputs"]
+    push: Callable[[Policy], Float[Array, "rows outputs"]]
+    """J·v: how the outputs change along a change of the policy."""
+    pull: Callable[[Float[Array, "rows outputs"]], Policy]
+    """Jᵀ·u: the gradient by the policy of Σ u · outputs."""
+
+
+def linearise_policy(policy: Policy, episodes: Episodes) -> LinearisedPolicy:
+    """With the kept derivatives of `linearise`; what they do not cover, recurrence and images, by differentiation."""
+    if not policy.acts_on_rows:
+        outputs, push = jax.linearize(lambda policy: network_outputs(policy, episodes), policy)
+        transposed = jax.linear_transpose(push, policy)
+        return LinearisedPolicy(outputs, push, lambda cotangent: transposed(cotangent)[0])
+    network = linearise(policy.layers, _flatten(episodes.perceived))
+    nothing = jax.tree.map(jnp.zeros_like, policy)
+    return LinearisedPolicy(
+        network.outputs,
+        lambda tangent: network.push(tangent.layers),
+        lambda cotangent: eqx.tree_at(lambda policy: policy.layers, nothing, network.pull(cotangent)),
+    )
+
+
+def network_outputs(policy: Policy, episodes: Episodes) -> Float[Array, "rows outputs"]:
+    """What the head takes at every step, the trajectories one after the other."""
+    inputs = _flatten(jax.vmap(policy.network_inputs)(episodes.perceived, episodes.starts))
+    return map_rows(policy.network_of_rows, (inputs,), rows_per_product(policy.trunk.pixels if policy.trunk else 0))
+
+
+def _flatten(leaf: Shaped[Array, "trajectories time ..."]) -> Shaped[Array, "rows ..."]:
+    return leaf.reshape(-1, *leaf.shape[2:])

@@ -1,0 +1,292 @@
+"""What a diagnosis means for somebody who wants to train: sentences in order of importance, and settings."""
+
+import dataclasses
+import math
+import shlex
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+
+from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.alphamepol.presets import preset, usual_preset
+from alphamepol.checking.diagnosis import Diagnosis, Finding
+from alphamepol.checking.lots import tail_shares
+from alphamepol.checking.obstacles import aliasing, ends, met, scales
+from alphamepol.estimation.risk import tail_count, weighted_cvar
+from alphamepol.estimation.theory import pairs
+from alphamepol.figures.tables import MOST
+
+TRUSTED, SPENT, IDLE = 0.3, 0.1, 0.99
+"""Effective shares of samples: enough to learn from; too little; so much that the policy has hardly moved."""
+SAME = 0.1
+"""Total variation up to which state distributions are taken for equal where states cannot be compared."""
+CONTRAST = 0.06
+"""How far from one half steps may tell members apart that are still taken for equal."""
+OFTEN_OWN, MOSTLY_OWN = 0.45, 0.6
+"""Shares of neighbours of the own trajectory: of pendulums with B = 5, which learn badly (docs/environments.md), it is
+0.54; of the paper's gridworlds, which learn well, up to 0.43."""
+UNSTABLE = 0.3
+"""Nats that an estimate should not change by when twice as much is measured together."""
+
+
+def find(diagnosis: Diagnosis) -> list[Finding]:
+    """All findings: what stands in the way first, in the order in which it would; then what is good to know.
+
+    What makes all other numbers useless is told alone.
+    """
+    # Scales come first: a network that sees huge numbers drives an agent into a corner, where particles coincide.
+    found: list[Finding] = []
+    for look in (scales, ends, aliasing):
+        found += look(diagnosis)
+        if any(finding.serious for finding in found):
+            alone = Finding(False, "Nothing else is told, for all other numbers will change: check again then.")
+            return sorted([*found, alone], key=lambda finding: not finding.serious)
+    looks = (_likeness, _rate, _stability, _lots, _risk, _ceiling, _theory)
+    found += [finding for look in looks for finding in look(diagnosis)]
+    if not any(finding.serious for finding in found):
+        said = f"Nothing stands in the way of training on {diagnosis.class_name} with these settings."
+        found.insert(0, Finding(False, said))
+    return sorted(found, key=lambda finding: not finding.serious)
+
+
+def command(diagnosis: Diagnosis, findings: list[Finding]) -> str:
+    """The line that trains with the settings which were looked at, and with what is suggested."""
+    config = diagnosis.config
+    suggested = [setting for finding in findings for setting in finding.settings.items()]
+    # Of several proposals for the same, the larger; a smaller rate is proposed once only.
+    config = dataclasses.replace(config, **dict(sorted(suggested, key=lambda setting: setting[1])))
+    more = math.ceil(config.trajectories / config.batch) * config.batch
+    config = dataclasses.replace(config, trajectories=more)
+    usual = preset(usual_preset(diagnosis.class_name), diagnosis.class_name)
+    words = ["alphamepol", "pretrain", diagnosis.class_name]
+    for field in dataclasses.fields(PretrainConfig):
+        value = getattr(config, field.name)
+        if value != getattr(usual, field.name):
+            words += _option(field.name, value)
+    return shlex.join(words)
+
+
+def _option(name: str, value: Any) -> list[str]:
+    option = name.replace("_", "-")
+    if isinstance(value, bool):
+        return [f"--{option}" if value else f"--no-{option}"]
+    return [f"--{option}", *map(str, value)] if isinstance(value, tuple) else [f"--{option}", str(value)]
+
+
+def alike(found: Diagnosis) -> list[tuple[int, int]]:
+    """Pairs of members that cannot be told apart, as far as the policy went; numbers are of those compared."""
+    numbers = [found.members.index(name) for name in found.bounds.members]
+    _, low, high = found.means[:, numbers]
+    dynamics, size = found.bounds.dynamics, len(numbers)
+    told = np.zeros((size, size), bool)
+    if dynamics is not None:
+        told = dynamics.starts_differ + dynamics.steps_differ + dynamics.steps_differ.T > 0
+    elif found.contrasts is not None:
+        told = np.abs(found.contrasts - 0.5) > CONTRAST
+    return [
+        (numbers[i], numbers[j])
+        for i, j in pairs(size)
+        if not (told[i, j] or told[j, i])
+        and found.bounds.variation_low[i, j] < SAME
+        and low[i] <= high[j]
+        and low[j] <= high[i]
+        and found.probabilities[numbers[i]] * found.probabilities[numbers[j]] > 0
+    ]
+
+
+def _likeness(found: Diagnosis) -> Iterator[Finding]:
+    same = alike(found)
+    if not same:
+        return
+    how = "they start and step alike" if found.bounds.dynamics else "their states are alike, and so are steps"
+    if len(same) == len(pairs(len(met(found)))):  # of large classes not all are compared
+        yield Finding(
+            True,
+            f"All members are the same as far as {found.policy} can tell ({how}): the class is one environment, and α "
+            "chooses only between lucky and unlucky mini-batches.",
+        )
+        return
+    shown = "; ".join(f"{found.members[i]} and {found.members[j]}" for i, j in same[:5])
+    more = f" and {len(same) - 5} more pairs" if len(same) > 5 else ""
+    yield Finding(
+        True,
+        f"Members {shown}{more} are the same as far as {found.policy} can tell ({how}): one of each would do, with the "
+        "probability of both.",
+    )
+
+
+def _rate(found: Diagnosis) -> Iterator[Finding]:
+    if not found.learned:
+        return
+    given = min(found.learned, key=lambda one: abs(math.log(one.rate / found.config.learning_rate)))
+    # From the lowest rate on, as long as samples stay: what lies beyond a rate that spends them was luck.
+    trusted = list(takewhile(lambda one: one.effective >= TRUSTED and not one.backtracks, found.learned))
+    best = trusted[-1] if trusted else None
+    leaves = f", which leaves {best.effective:.0%}" if best else ""
+    said = f"After one epoch with learning rate {given.rate:.2g}"
+    weights = f"importance weights leave {given.effective:.0%} of the samples effective (KL {given.kl:.2g})"
+    if given.iterations == 0 or given.effective < SPENT:
+        rate = best.rate if best else found.learned[0].rate / 3
+        gone = "every step left the trust region" if given.iterations == 0 else weights
+        yield Finding(
+            True,
+            f"{said} {gone}: the policy runs away from what it has seen; use --learning-rate {rate:.2g}{leaves}.",
+            {"learning_rate": float(f"{rate:.2g}")},
+        )
+    elif given.effective > IDLE and best is not None and best.rate > given.rate:
+        yield Finding(
+            True,
+            f"{said} {weights}: it hardly moves, and learning will be slow; use --learning-rate {best.rate:.2g}"
+            f"{leaves}.",
+            {"learning_rate": float(f"{best.rate:.2g}")},
+        )
+    elif given.effective < TRUSTED:
+        lower = f"; {best.rate:.2g} leaves {best.effective:.0%}" if best else ""
+        yield Finding(False, f"{said} {weights}, which is not much, but will do{lower}.")
+    else:
+        higher = best is not None and best.rate > given.rate
+        more = f"; the largest rate tried that leaves {TRUSTED:.0%} is {best.rate:.2g}" if best and higher else ""
+        yield Finding(False, f"{said} {weights}, which is enough to learn from{more}.")
+
+
+def _stability(found: Diagnosis) -> Iterator[Finding]:
+    batch = found.config.batch
+    own = max(met(found), key=lambda i: found.own_neighbours[i])
+    share = float(found.own_neighbours[own])
+    said = f"Member {found.members[own]}: {share:.0%} of a particle's neighbours are of its own trajectory"
+    if batch > 1 and share > max(MOSTLY_OWN, 1.5 / batch):
+        yield Finding(
+            True,
+            f"{said}, so that trajectories are measured against themselves, and may all learn the same way round; use "
+            f"a larger --batch than {batch} (and --trajectories, to keep as many mini-batches).",
+            {"batch": 4 * batch, "trajectories": 4 * found.config.trajectories},
+        )
+    elif batch > 1 and share > max(OFTEN_OWN, 1.5 / batch):
+        yield Finding(
+            False,
+            f"{said}; if the entropy rises along training and then falls again, use a larger --batch than {batch}.",
+        )
+    for what, name, sensitivity, given in (
+        ("trajectories a mini-batch", "batch", found.by_batch, batch),
+        ("neighbours", "neighbours", found.by_neighbours, found.config.neighbours),
+    ):
+        if given not in sensitivity.settings or 2 * given not in sensitivity.settings:
+            continue
+        known = [sensitivity.entropies[sensitivity.settings.index(value)] for value in (given, 2 * given)]
+        # A member that is never drawn is of no interest.
+        here, twice = (np.where(np.array(found.probabilities) > 0, one, np.inf) for one in known)
+        member = max(met(found), key=lambda i: abs(twice[i] - here[i]))
+        changed = float(twice[member] - here[member])
+        if abs(changed) > UNSTABLE:
+            yield Finding(
+                False,
+                f"The entropy of {found.members[member]} changes by {changed:+.2f} with twice as many {what}: compare "
+                f"entropies only where --{name} is the same.",
+            )
+        elif np.argmin(here) != np.argmin(twice):
+            yield Finding(
+                False,
+                f"Which member is hardest depends on --{name}: {found.members[int(np.argmin(here))]} with {given}, "
+                f"{found.members[int(np.argmin(twice))]} with {2 * given}.",
+            )
+
+
+def _lots(found: Diagnosis) -> Iterator[Finding]:
+    config = found.config
+    tail = tail_count(config.alpha, config.minibatches)
+    drawn = met(found)
+    rarest = min(drawn, key=lambda i: found.probabilities[i])
+    probability, absent = found.probabilities[rarest], found.draws[rarest].absent
+    if absent > 0.05:
+        needed = math.ceil(math.log(0.05) / math.log1p(-probability)) * config.batch
+        # Of hundreds, each is rarely met, and may be.
+        serious = absent > 0.3 and (len(drawn) <= MOST or probability < 0.5 / len(drawn))
+        yield Finding(
+            serious,
+            f"Member {found.members[rarest]}: {absent:.0%} of epochs do not meet it (p = {probability:g}, "
+            f"{config.minibatches} mini-batches); --trajectories {needed} would meet it in 95 %.",
+            {"trajectories": needed} if serious else {},
+        )
+    if config.alpha < 1 and tail < 3:
+        yield Finding(
+            False,
+            f"The tail has {tail} of {config.minibatches} mini-batches (α = {config.alpha:g}): gradients will be "
+            "noisy; use more --trajectories.",
+        )
+
+
+def _risk(found: Diagnosis) -> Iterator[Finding]:
+    drawn, config = met(found), found.config
+    if len(drawn) == 1:
+        return
+    (means, low, high), alpha = found.means, config.alpha
+    hard, easy = (choose(drawn, key=lambda i: means[i]) for choose in (min, max))
+    between = found.between
+    yield Finding(
+        False,
+        f"Under {found.policy} the hardest member is {found.members[hard]}, entropy "
+        f"{_interval(means, low, high, hard)}; the easiest {found.members[easy]}, {_interval(means, low, high, easy)}. "
+        f"{between:.0%} of the variance of entropies is between members, the rest luck within them."
+        f"{'' if found.trained else ' Which member is hard can change as a policy learns: check a run, too.'}",
+    )
+    weights = np.repeat(np.array(found.probabilities) / found.entropies.shape[1], found.entropies.shape[1])
+    if alpha == 1:
+        tail = tail_shares(found.entropies, found.probabilities, 0.2)
+        yield Finding(False, f"With α = 1 all count by their probability. Of the worst fifth {_most_of(found, tail)}.")
+        return
+    tail = tail_shares(found.entropies, found.probabilities, alpha)
+    lost = float(weights @ found.entropies.ravel()) - weighted_cvar(found.entropies.ravel(), weights, alpha)
+    verdict = (
+        "members differ more than luck does, so that α chooses between them, and is worth it"
+        if between > 0.5
+        else "members differ hardly more than luck does, so that α chooses between mini-batches of good and bad luck"
+        if between < 0.1
+        else "α chooses between members, and between good and bad luck"
+    )
+    yield Finding(
+        False,
+        f"The worst {alpha:.0%} of mini-batches, {tail_count(alpha, config.minibatches)} of an epoch's "
+        f"{config.minibatches}, have {lost:.2f} less entropy than all; of them {_most_of(found, tail)}; {verdict}.",
+    )
+
+
+def _interval(means: np.ndarray, low: np.ndarray, high: np.ndarray, member: int) -> str:
+    return f"{means[member]:.2f} [{low[member]:.2f}, {high[member]:.2f}]"
+
+
+def _most_of(found: Diagnosis, tail: np.ndarray) -> str:
+    order = [int(i) for i in np.argsort(-tail)[:3] if tail[i] > 0.005]
+    return ", ".join(f"{tail[i]:.0%} are {found.members[i]} (p = {found.probabilities[i]:g})" for i in order)
+
+
+def _ceiling(found: Diagnosis) -> Iterator[Finding]:
+    room = np.array(found.ceilings) - found.means[0]
+    if np.isfinite(room).all():
+        most = max(met(found), key=lambda i: room[i])
+        more = f"{room[most]:.2f} more than now" if room[most] > 0 else "less than what is estimated now"
+        yield Finding(
+            False,
+            f"The largest possible entropy is {found.ceilings[most]:.2f} in {found.members[most]} ({more}); estimates "
+            "can pass the ceiling a little, for balls reach into walls.",
+        )
+    else:
+        yield Finding(
+            False, "How much entropy is possible is not known: the class does not say what volume its particles have."
+        )
+
+
+def _theory(found: Diagnosis) -> Iterator[Finding]:
+    bounds = found.bounds
+    if len(found.members) == 1:
+        return
+    low, high = bounds.diameter
+    step = bounds.one_step_bound
+    said = "" if step is None else f", its one-step bound {step:.3g}{' (vacuous)' if step >= 1 else ''}"
+    some = "" if len(bounds.members) == len(found.members) else f", of {len(bounds.members)} of the members"
+    yield Finding(
+        False,
+        f"The π-diameter is about {low:.2f} to {high:.2f}{some}{said}; entropies on cells differ by up to "
+        f"{bounds.entropy_gap:.2f}, of {bounds.sharp_entropy_gap_bound:.2f} that this diameter allows.",
+    )

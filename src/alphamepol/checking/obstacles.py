@@ -1,0 +1,119 @@
+"""What makes all numbers of a class useless, or would end a run: wild scales, early ends, particles that coincide."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from alphamepol.checking.diagnosis import Diagnosis, Finding
+from alphamepol.checking.scales import UNEQUAL, WILD, ComponentScales, wild_component
+
+
+def met(found: Diagnosis) -> list[int]:
+    """The members that are drawn at all."""
+    return [i for i, probability in enumerate(found.probabilities) if probability > 0]
+
+
+def ends(found: Diagnosis) -> Iterator[Finding]:
+    k, horizon = found.config.neighbours, found.config.horizon
+    short = min(met(found), key=lambda i: (found.smallest[i], found.lengths[i]))
+    fewest, coinciding = int(found.smallest[short]), max(found.aliasing[i].largest for i in met(found))
+    member, length = found.members[short], found.lengths[short]
+    said = f"Member {member}: trajectories end after {length:.0f} of {horizon} steps on average"
+    if fewest <= k:
+        possible = max(1, fewest // 4, coinciding)
+        cure = f"use a larger --batch, or --neighbours {possible}" if possible < fewest else "use a larger --batch"
+        yield Finding(
+            True,
+            f"{said}, and the smallest mini-batch has {fewest} particles, too few for k = {k}; {cure}.",
+            {"neighbours": possible} if possible < fewest else {"batch": 4 * found.config.batch},
+        )
+    elif found.lengths[short] < 0.5 * horizon:
+        yield Finding(False, f"{said}; entropies of different numbers of particles compare a little less well.")
+
+
+def aliasing(found: Diagnosis) -> Iterator[Finding]:
+    k, drawn = found.config.neighbours, met(found)
+    worst = max(drawn, key=lambda i: (found.aliasing[i].largest, found.aliasing[i].coinciding))
+    member, alias = found.members[worst], found.aliasing[worst]
+    said = f"Member {member}: {alias.coinciding:.0%} of particles coincide, up to {alias.largest} in one place"
+    if alias.largest > k:
+        noise = _noise(found)
+        wanted = 10 * math.ceil(1.5 * alias.largest / 10)
+        if wanted <= found.fewest // 4:
+            settings, cure = {"neighbours": wanted}, f"use --neighbours {wanted} or --feature-noise {noise:g}"
+        else:
+            settings, cure = {"feature_noise": noise}, f"use --feature-noise {noise:g}, for so large a k says little"
+        yield Finding(True, f"{said}: with k = {k} its entropy is minus infinity; {cure}.", settings)
+    elif 2 * alias.largest > k:
+        more = min(4 * alias.largest, found.fewest - 1)
+        yield Finding(
+            False,
+            f"{said}; k = {k} is just large enough now, but a policy that learns to push into a wall may need "
+            f"--neighbours {more}.",
+        )
+    elif alias.coinciding > 0.01:
+        yield Finding(False, f"{said}; k = {k} is safe.")
+    bare = max(drawn, key=lambda i: found.bare[i].coinciding)
+    if found.bare[bare].coinciding > max(0.5, 2 * alias.coinciding):
+        yield Finding(
+            False,
+            f"Member {found.members[bare]}: without noise {found.bare[bare].coinciding:.0%} of particles would "
+            f"coincide, up to {found.bare[bare].largest} in one place; entropies are largely those of the noise, and "
+            "only differences of them mean something.",
+        )
+
+
+def _noise(found: Diagnosis) -> float:
+    """A hundredth of what particles vary by, in the units that they are measured in."""
+    if found.encoded or found.scaled:
+        return 0.01
+    moving = found.particles.deviation[found.particles.moving]
+    typical = float(np.exp(np.mean(np.log(moving)))) if moving.size else 1.0
+    return float(f"{0.01 * typical:.1g}")
+
+
+def scales(found: Diagnosis) -> Iterator[Finding]:
+    off = not found.scaled
+    cure = "use --normalise" if off else "--normalise is needed, and is on"
+    settings = {"normalise": True} if off else {}
+    component = None if found.encoded else wild_component(found.observations)
+    if component is not None:
+        yield Finding(
+            off,
+            f"Observations are not of order one: component {component} is {_around(found.observations, component)}, "
+            f"where a network expects numbers between {1 / WILD:g} and {WILD:g}; {cure}.",
+            settings,
+        )
+    if not found.encoded and found.particles.inequality > UNEQUAL:
+        small, large = (int(index) for index in _least_and_most(found.particles))
+        yield Finding(
+            off,
+            f"Entropy would hardly see component {small} of the particles: its deviation is "
+            f"{found.particles.deviation[small]:.3g}, that of component {large} "
+            f"{found.particles.deviation[large]:.3g}, and neighbours are those near in the large one; {cure}.",
+            settings,
+        )
+    actions = found.actions
+    if actions is not None and np.isfinite(actions.half_ranges).any():
+        ratio = (actions.sigma / actions.half_ranges)[np.isfinite(actions.half_ranges)]
+        if ratio.max() > WILD or ratio.min() < 1 / WILD:
+            strange = ratio.max() if ratio.max() > WILD else ratio.min()
+            yield Finding(
+                off,
+                f"Actions are not of the size of their range: σ is {strange:.3g} times half of it, and "
+                f"{actions.clipped:.0%} of action components are clipped; "
+                f"{'use --normalise, or another --initial-log-std' if off else 'set another --initial-log-std'}.",
+                settings,
+            )
+
+
+def _around(scale: ComponentScales, component: int) -> str:
+    return f"{scale.mean[component]:.3g} ± {scale.deviation[component]:.3g}"
+
+
+def _least_and_most(scale: ComponentScales) -> tuple[Any, Any]:
+    moving = np.flatnonzero(scale.moving)
+    order = moving[np.argsort(scale.deviation[moving])]
+    return order[0], order[-1]

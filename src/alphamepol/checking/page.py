@@ -1,0 +1,203 @@
+"""The page of `alphamepol check`."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from alphamepol.checking.diagnosis import Diagnosis, Finding
+from alphamepol.checking.lots import tail_shares
+from alphamepol.checking.pictures import CAPTIONS
+from alphamepol.figures.tables import MOST, plain_table
+from alphamepol.pages.html import code_block, numbered, page, paragraph, picture, strong, table, together
+
+HEADER = ("member", "p", "entropy", "ceiling", "coincide", "safe k", "steps", "drawn", "absent", "of tail")
+
+
+def _rows(found: Diagnosis) -> list[tuple[str, ...]]:
+    means, low, high = found.means
+    tail = tail_shares(found.entropies, found.probabilities, found.config.alpha)
+    rows = []
+    for i, member in enumerate(found.members[:MOST]):
+        ceiling, alias, lot = found.ceilings[i], found.aliasing[i], found.draws[i]
+        rows.append(
+            (
+                member,
+                f"{found.probabilities[i]:g}",
+                _with_interval(means[i], low[i], high[i]),
+                f"{ceiling:.2f}" if math.isfinite(ceiling) else "?",
+                f"{alias.coinciding:.0%}",
+                str(alias.largest),
+                f"{found.lengths[i]:.0f}",
+                f"{lot.expected:.1f}",
+                f"{lot.absent:.0%}",
+                f"{tail[i]:.0%}",
+            )
+        )
+    if len(found.members) > MOST:
+        rows.append((f"and {len(found.members) - MOST} more", *[""] * (len(HEADER) - 1)))
+    return rows
+
+
+def _with_interval(mean: float, low: float, high: float) -> str:
+    return f"{mean:.2f} [{low:.2f}, {high:.2f}]" if math.isfinite(mean) else "−∞"
+
+
+def members_table(found: Diagnosis) -> Table:
+    """For the terminal, which is narrow; the page has more columns."""
+    title = f"{found.class_name} under {found.policy}, k = {found.neighbours}"
+    columns = [i for i, column in enumerate(HEADER) if column not in ("steps", "drawn", "absent")]
+    header, rows = [HEADER[i] for i in columns], [[row[i] for i in columns] for row in _rows(found)]
+    return plain_table(title, header, rows, left=("member",), unbroken=("entropy",))
+
+
+def check_page(found: Diagnosis, findings: Sequence[Finding], line: str, figures: Sequence[Path]) -> str:
+    """The page: what was found, then the numbers and pictures behind it."""
+    config = found.config
+    said = numbered(strong(one.sentence) if one.serious else one.sentence for one in findings)
+    introduction = paragraph(
+        f"{len(found.members)} members, looked at through {found.policy} with T = {config.horizon}, N = "
+        f"{config.trajectories}, B = {config.batch}, k = {config.neighbours}, α = {config.alpha:g} and learning rate "
+        f"{config.learning_rate:g}; {found.entropies.shape[1]} mini-batches in each."
+    )
+    pictures = {path.stem: picture(path, CAPTIONS[path.stem]) for path in figures}
+    note = paragraph(
+        "Entropy: mean of mini-batches [95 % interval]. Coincide: share of particles with a twin in "
+        "their mini-batch. Safe k: the smallest with which no distance was 0. Drawn: mini-batches of an epoch, on "
+        "average. Absent: epochs that do not meet the member. Of tail: its share of the worst mini-batches.",
+        soft=True,
+    )
+    sections = [
+        ("findings", "What was found", together(said, paragraph("To train with that:"), code_block(line))),
+        (
+            "members",
+            "Members",
+            together(
+                table(HEADER, _rows(found), range(1, len(HEADER))),
+                note,
+                pictures.get("check-entropies", ""),
+                pictures.get("heat-maps", ""),
+            ),
+        ),
+        ("scales", "Scales", _scales_table(found)),
+        ("estimate", "Is the estimate stable?", pictures.get("check-stability", "")),
+        ("rates", "Learning rate", pictures.get("check-rates", "")),
+        ("theory", "Theory", together(theory_table(found), pictures.get("check-distances", ""))),
+    ]
+    return page(f"αMEPOL: {found.class_name} before training", sections, introduction)
+
+
+def _scales_table(found: Diagnosis) -> str:
+    rows = []
+    for name, scale in (("observation", found.observations), ("particle", found.particles)):
+        count = len(scale.mean)
+        shown = range(count) if count <= MOST else ()
+        for i in shown:
+            numbers = (scale.mean[i], scale.deviation[i], scale.low[i], scale.high[i])
+            rows.append((f"{name} {i}", *(f"{number:.3g}" for number in numbers)))
+        if not shown:
+            moving = scale.deviation[scale.moving]
+            spread = f"{moving.min():.3g} to {moving.max():.3g}" if moving.size else "0"
+            middle = f"{scale.mean.min():.3g} to {scale.mean.max():.3g}"
+            rows.append(
+                (f"{name}, {count} numbers", middle, spread, f"{scale.low.min():.3g}", f"{scale.high.max():.3g}")
+            )
+    text = table(("component", "mean", "deviation", "lowest", "highest"), rows, range(1, 5))
+    if found.actions is not None:
+        ranges = ", ".join(
+            f"{sigma:.3g} of ±{half:.3g}" if math.isfinite(half) else f"{sigma:.3g}, no range"
+            for sigma, half in zip(found.actions.sigma, found.actions.half_ranges, strict=True)
+        )
+        clipped = f"{found.actions.clipped:.0%} of components are clipped"
+        text = together(text, paragraph(f"σ of actions: {ranges}; {clipped}."))
+    return text
+
+
+def theory_table(found: Diagnosis) -> str:
+    """Each quantity of the theory: what was measured, what bounds it, what that assumes, whether it says anything."""
+    if len(found.members) < 2:
+        return ""
+    return table(("", "measured", "bound", "assumes", "says"), theory_rows(found), (1, 2))
+
+
+def theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, str]]:
+    bounds, dynamics = found.bounds, found.bounds.dynamics
+    low, high = bounds.diameter
+    no_state = "environments on the host cannot be put into a state"
+    ends = "; trajectories ended early here, which it does not allow" if bounds.ends else ""
+    step, far = bounds.one_step_bound, bounds.wasserstein_bound
+    gap, sharp = bounds.entropy_gap_bound, bounds.sharp_entropy_gap_bound
+    rows = [
+        (
+            "π-diameter D(π) (D1), total variation on cells",
+            f"{low:.2f} to {high:.2f}",
+            "1",
+            f"{bounds.cells} cells; differences inside a cell are not seen",
+            "low: tried on other trajectories than it was found on; high: chance included",
+        ),
+        (
+            "D(π) from one step (D2): starts + T · share of steps that differ",
+            "" if dynamics is None else f"{dynamics.steps_differ.max():.3g} of {dynamics.steps} steps",
+            "" if step is None else f"{step:.3g}",
+            "nothing but a horizon that all reach; steps are compared with common random numbers, which makes it "
+            f"larger than the paper's, if anything; it is known as well as that share is, times T{ends}",
+            no_state if step is None else _vacuous(step, 1.0),
+        ),
+        (
+            "Wasserstein distance of state distributions (D3)",
+            f"{bounds.wasserstein.max():.3g} (by chance {bounds.wasserstein_chance:.3g})",
+            "" if far is None else _count(far),
+            "that particles tell the whole state, and a Lipschitz constant L < 1 of the policy's dynamics"
+            + ("" if dynamics is None else f"; found {dynamics.lipschitz:.3g}, the largest of pairs of visited states")
+            + ("" if found.config.memory == "none" else ", memory beginning anew in each")
+            + ends,
+            no_state
+            if dynamics is None
+            else "vacuous: L is not below 1, the bound grows with L^T"
+            if dynamics.lipschitz >= 1
+            else "not vacuous",
+        ),
+        (
+            "entropy gap (D4): D²/σ + D ln(1/σ)",
+            f"{bounds.entropy_gap:.2f}",
+            f"{gap:.3g}" if math.isfinite(gap) else "∞",
+            f"that every member is in every cell; the smallest probability is σ = {bounds.smallest:.2g}",
+            "vacuous: some member never is in some cell"
+            if not math.isfinite(gap)
+            else _vacuous(gap, math.log(bounds.cells)),
+        ),
+        (
+            "entropy gap (D5): D ln(K − 1) + h(D)",
+            f"{bounds.entropy_gap:.2f}",
+            f"{sharp:.2f}",
+            "nothing more",
+            _vacuous(sharp, math.log(bounds.cells)),
+        ),
+    ]
+    if found.trade_off is not None:
+        trade = found.trade_off
+        rows.append(
+            (
+                "baseline b: from how many mini-batches on the gradient without it is the better one (D7), and its "
+                "error below what the bias of the other can be (D6)",
+                _from(trade.crossing),
+                _from(trade.samples),
+                f"on-policy gradients, along one direction; δ = 0.05, bias at most U α |b| = {trade.bias_bound:.3g}, "
+                f"found {trade.bias:.3g}",
+                f"an epoch has {found.config.minibatches}",
+            )
+        )
+    return rows
+
+
+def _vacuous(bound: float, trivial: float) -> str:
+    return f"vacuous: {trivial:.3g} holds anyway" if bound >= trivial else "not vacuous"
+
+
+def _count(number: float) -> str:
+    return f"{number:.3g}" if math.isfinite(number) else "∞"
+
+
+def _from(samples: float) -> str:
+    return "at once" if samples <= 1 else f"from {_count(samples)} on"

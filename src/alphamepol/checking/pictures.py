@@ -1,0 +1,85 @@
+"""The pictures of a diagnosis."""
+
+from pathlib import Path
+
+import numpy as np
+
+from alphamepol.checking.diagnosis import Diagnosis
+from alphamepol.checking.findings import SPENT, TRUSTED
+from alphamepol.checking.lots import tail_shares
+from alphamepol.environments.host import AnyClass
+from alphamepol.figures.class_check import (
+    MemberEntropies,
+    Panel,
+    RateLimits,
+    draw_distances,
+    draw_member_entropies,
+    draw_rates,
+    draw_stability,
+)
+from alphamepol.figures.heat_maps import draw_heat_maps
+from alphamepol.measuring.evaluation import Evaluation
+
+CAPTIONS = {
+    "check-entropies": "Entropy of mini-batches in each member (dots), their mean with its 95 % interval, and the "
+    "ceiling where one is known (grey); beside it how often a member is drawn, and what it is of the tail.",
+    "check-stability": "The entropy of each member with other settings of the estimator; dashed: what was given.",
+    "check-rates": "One epoch with different learning rates, from the same samples: the effective share of "
+    "importance-weighted samples in the median mini-batch and in the worst, and the KL divergence.",
+    "check-distances": "How far apart members are: total variation and Wasserstein distance of their state "
+    "distributions, and what a step tells: the share of steps, from states visited in the row's member, that end "
+    "differently; or, where environments cannot be put into a state, how often the most similar step that was seen in "
+    "the column's member is less alike than one in the row's own (0.5: not told apart).",
+    "heat-maps": "Where the policy goes in each member.",
+}
+"""By the name of the picture."""
+
+
+def draw_diagnosis(found: Diagnosis, environment_class: AnyClass, folder: Path) -> list[Path]:
+    """Draw all pictures that there are, and return them. Those of an earlier check are taken away first."""
+    for name in CAPTIONS:
+        for suffix in ("png", "csv"):
+            (folder / f"{name}.{suffix}").unlink(missing_ok=True)
+    config = found.config
+    tail = tail_shares(found.entropies, found.probabilities, config.alpha)
+    shown = found.members, found.probabilities, found.entropies, found.means, found.ceilings
+    draw_member_entropies(MemberEntropies(*shown, tail, config.alpha, found.policy), folder, "check-entropies")
+    panels = [
+        Panel("k, the neighbours", found.by_neighbours, config.neighbours),
+        Panel("B, the trajectories of a mini-batch", found.by_batch, config.batch),
+    ]
+    draw_stability(panels, found.members, folder, "check-stability")
+    if found.learned:
+        limits = RateLimits(config.learning_rate, config.trust_region, TRUSTED, SPENT)
+        draw_rates(found.learned, limits, folder, "check-rates")
+    if len(found.members) > 1:
+        draw_distances(_matrices(found), found.bounds.members, folder, "check-distances")
+    draw_heat_maps({found.policy: _evaluation(found)}, environment_class, folder)
+    return [path for name in CAPTIONS if (path := folder / f"{name}.png").is_file()]
+
+
+def _matrices(found: Diagnosis) -> dict[str, np.ndarray]:
+    bounds = found.bounds
+    matrices = {"total variation": bounds.variation_high, "Wasserstein distance": bounds.wasserstein}
+    if bounds.dynamics is not None:
+        matrices["steps that differ"] = bounds.dynamics.steps_differ
+    elif found.contrasts is not None:
+        matrices["told apart by a step"] = np.where(np.eye(len(bounds.members)), 0.0, found.contrasts)
+    return matrices
+
+
+def _evaluation(found: Diagnosis) -> Evaluation:
+    """As far as a heat-map needs one."""
+    visits = found.visits
+    return Evaluation(
+        class_name=found.class_name,
+        members=found.members,
+        probabilities=found.probabilities,
+        alpha=found.config.alpha,
+        seeds=(found.config.seed,),
+        ceilings=found.ceilings,
+        entropies=found.entropies[None],
+        trajectory_entropies=np.zeros((1, len(found.members), 0)),
+        visits=visits and type(visits)(visits.shares[None], visits.extent),
+        trails=None,
+    )

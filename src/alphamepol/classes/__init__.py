@@ -1,0 +1,1 @@
+"""The classes of environments that have a name, one file each."""

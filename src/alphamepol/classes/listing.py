@@ -1,0 +1,24 @@
+"""`alphamepol classes`: the classes that have a name."""
+
+from rich.console import Console
+
+from alphamepol.environments.registry import class_names, find_entry
+from alphamepol.errors import InputError
+from alphamepol.figures.tables import class_table
+
+
+def print_classes(console: Console) -> None:
+    """Print every class with its members, their probabilities and entropy ceilings, and its spaces."""
+    for name in class_names():
+        entry = find_entry(name)
+        assert entry is not None
+        console.print(f"[bold]{name}[/bold]: {entry.description}.", highlight=False)
+        try:
+            environment_class = entry.build()
+        except InputError as missing:  # an extra is not installed
+            console.print(f"  {missing}\n", highlight=False, markup=False)
+            continue
+        first = environment_class[0]
+        console.print(f"  observation {first.observation_space}, action {first.action_space}", highlight=False)
+        console.print(class_table(environment_class))
+        console.print()

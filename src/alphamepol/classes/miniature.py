@@ -1,0 +1,17 @@
+"""The scale at which an experiment takes minutes on two cores."""
+
+import dataclasses
+
+from alphamepol.algorithms.metatraining.config import MetatrainConfig
+from alphamepol.algorithms.metatraining.presets import quick_metatraining
+from alphamepol.algorithms.trpo.config import TrpoConfig
+
+
+def miniature_finetuning(config: TrpoConfig) -> TrpoConfig:
+    """Few iterations on few tasks, with a small network."""
+    return dataclasses.replace(config, iterations=20, steps=4000, tasks=5, hidden=(64, 64), seeds=1)
+
+
+def miniature_metatraining(config: MetatrainConfig) -> MetatrainConfig:
+    """Even less than the preset `quick`."""
+    return dataclasses.replace(quick_metatraining(config), iterations=10, epochs=20, tasks=5, seeds=2)

@@ -1,0 +1,60 @@
+"""minigrid-counterexample: Farama's Unlock and ObstructedMaze, seen through their images."""
+
+import dataclasses
+import os
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING
+
+import gymnasium
+
+from alphamepol.algorithms.alphamepol.presets import quick
+from alphamepol.classes.miniature import miniature_finetuning
+from alphamepol.classes.minigrid import COST, FINETUNING, PAPER
+from alphamepol.environments.registry import ClassEntry
+from alphamepol.errors import InputError
+
+if TYPE_CHECKING:
+    from alphamepol.environments.host import HostClass
+
+NAME = "minigrid-counterexample"
+MEMBERS = {"Unlock": "MiniGrid-Unlock-v0", "ObstructedMaze": "MiniGrid-ObstructedMaze-2Dlhb-v0"}
+
+
+def minigrid_counterexample() -> "HostClass":
+    """Pre-training goes on where an environment ends an episode."""
+    from alphamepol.environments.gymnasium.gymnasium_class import gymnasium_class
+
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # it would greet in every worker
+    try:
+        import minigrid  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    except ImportError as error:
+        raise InputError(f"class {NAME} needs MiniGrid: pip install 'alphamepol[minigrid]'") from error
+    members = {name: partial(images_of, gymnasium_id) for name, gymnasium_id in MEMBERS.items()}
+    return gymnasium_class(members, [0.8, 0.2], name=NAME, endless=True)
+
+
+def images_of(gymnasium_id: str) -> gymnasium.Env:
+    """Make one of Farama's environments that shows its image alone."""
+    from minigrid.wrappers import ImgObsWrapper
+
+    with warnings.catch_warnings():
+        # The paper's version of an environment is meant, newer ones notwithstanding.
+        warnings.filterwarnings("ignore", message=".*is out of date.*")
+        return ImgObsWrapper(gymnasium.make(gymnasium_id))
+
+
+ENTRY = ClassEntry(
+    name=NAME,
+    description="Farama's Unlock and ObstructedMaze, where a risk-averse objective should make no difference; needs "
+    "MiniGrid",
+    build=minigrid_counterexample,
+    presets={
+        "paper": (PAPER, FINETUNING),
+        "miniature": (
+            dataclasses.replace(quick(PAPER), epochs=3, trajectories=20, horizon=100, hidden=(32,)),
+            miniature_finetuning(FINETUNING),
+        ),
+    },
+    cost=dataclasses.replace(COST, host_steps_per_second=2000.0),
+)

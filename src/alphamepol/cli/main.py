@@ -1,0 +1,148 @@
+"""The command line: `alphamepol COMMAND …`, its exit statuses, and what its mistakes are told by."""
+
+import dataclasses
+import errno
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import tyro
+from rich.console import Console
+
+from alphamepol import __version__
+from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.alphamepol.presets import Preset, preset, usual_preset, usual_settings
+from alphamepol.algorithms.finetuning.config import FinetuneConfig
+from alphamepol.algorithms.finetuning.presets import finetuning_preset
+from alphamepol.algorithms.metatraining.config import MetatrainConfig
+from alphamepol.algorithms.metatraining.presets import metatraining_preset
+from alphamepol.cli.commands import (
+    Check,
+    Classes,
+    Demo,
+    Evaluate,
+    Export,
+    Finetune,
+    Metatrain,
+    Pretrain,
+    Report,
+    Reproduce,
+)
+from alphamepol.environments.registry import class_names
+from alphamepol.errors import InputError, RunError
+from alphamepol.files.json_files import read_description
+from alphamepol.runs.interrupts import RunInterrupted
+
+INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command line; returns the exit status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments in (["--version"], ["-V"]):
+        print(f"alphamepol {__version__}")
+        return 0
+    try:
+        _parse(arguments).run()
+    except InputError as error:
+        return _fail(str(error), INPUT_ERROR)
+    except RunError as error:
+        return _fail(str(error), FAILURE)
+    except RunInterrupted:
+        return _fail(f"interrupted; what is done is saved. Continue with: {_again(arguments)}", INTERRUPTED)
+    except KeyboardInterrupt:
+        return _fail("interrupted; nothing was changed", INTERRUPTED)
+    except BrokenPipeError:
+        return FAILURE  # nobody reads on
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            cure = f"what was saved before is whole. Make room, then continue with: {_again(arguments)}"
+            return _fail(f"{error.strerror}; {cure}", FAILURE)
+        return _fail(f"{error.filename or 'a file'}: {error.strerror or error}", FAILURE)
+    except Exception as error:
+        if not (isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)):
+            raise
+        return _fail("there is not enough memory; use fewer --seeds, or smaller networks or samples", FAILURE)
+    return 0
+
+
+def _again(arguments: list[str]) -> str:
+    """The command line that goes on with what was begun."""
+    resume = ["--resume"] if arguments[0] in ("pretrain", "finetune", "metatrain") else []
+    return shlex.join(["alphamepol", *(word for word in arguments if word != "--resume"), *resume])
+
+
+def _parse(arguments: list[str]) -> Any:
+    """Parse twice: defaults depend on the class and the preset, which only a parser can tell for sure."""
+    words = [word.removeprefix("--preset=") for word in arguments]
+    # --help, if asked for, shows a guess.
+    class_name = next((word for word in words[1:] if word in class_names() or ".py:" in word), "gridworld-slope")
+    asked: list[Preset] = [known for known in get_args(Preset) if known in words]
+    usual = usual_preset(class_name)
+    # The second parse refuses a preset that the paper does not have.
+    defaults = Defaults(
+        preset(usual if usual == "own" and asked != ["quick"] else (asked or [usual])[0], class_name),
+        finetuning_preset(class_name),
+        metatraining_preset("quick" if "quick" in words else "paper", class_name),
+    )
+    parsed = _parse_with_defaults(arguments, defaults)
+    if isinstance(parsed, Pretrain | Check):
+        class_name = parsed.environment_class
+        run = parsed.run_folder if isinstance(parsed, Check) else None
+        config = preset(parsed.preset, class_name) if parsed.preset else usual_settings(class_name, run)
+        defaults = dataclasses.replace(defaults, pretraining=config)
+    elif isinstance(parsed, Finetune):
+        finetuning = finetuning_preset(_class_of(parsed), parsed.algorithm)
+        defaults = dataclasses.replace(defaults, finetuning=finetuning)
+    elif isinstance(parsed, Metatrain):
+        meta = metatraining_preset(parsed.preset, parsed.environment_class)
+        defaults = dataclasses.replace(defaults, metatraining=meta)
+    else:
+        return parsed
+    return _parse_with_defaults(arguments, defaults)
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """The settings that single options override."""
+
+    pretraining: PretrainConfig
+    finetuning: FinetuneConfig
+    metatraining: MetatrainConfig
+
+
+def _class_of(command: Finetune) -> str:
+    """The class that fine-tuning is in: the one given, else that of the first run."""
+    for init in command.inits if command.environment_class is None else ():
+        if (named := init.partition("/")[0]) in class_names() and not Path(init).exists():
+            return named  # a policy that comes with the package
+        if class_name := read_description(Path(init)).get("class"):
+            return str(class_name)
+    return command.environment_class or "gridworld-slope"
+
+
+def _parse_with_defaults(arguments: list[str], defaults: Defaults) -> Any:
+    default: Any = Pretrain(tyro.MISSING, defaults.pretraining)
+    commands: Any = Annotated[Pretrain, tyro.conf.subcommand("pretrain", default=default)]
+    default = Check(tyro.MISSING, defaults.pretraining)
+    commands |= Annotated[Check, tyro.conf.subcommand("check", default=default)]
+    default = Finetune(tyro.MISSING, tyro.MISSING, defaults.finetuning)
+    commands |= Annotated[Finetune, tyro.conf.subcommand("finetune", default=default)]
+    default = Metatrain(tyro.MISSING, defaults.metatraining)
+    commands |= Annotated[Metatrain, tyro.conf.subcommand("metatrain", default=default)]
+    for command in (Evaluate, Reproduce, Report, Export, Classes, Demo):
+        commands |= Annotated[command, tyro.conf.subcommand(command.__name__.lower())]
+    return tyro.cli(
+        commands,
+        prog="alphamepol",
+        description="Pre-train one policy, without reward, that explores every environment of a class.",
+        args=arguments,
+        config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff),
+    )
+
+
+def _fail(sentence: str, status: int) -> int:
+    Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"alphamepol: {sentence}")
+    return status

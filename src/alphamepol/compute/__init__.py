@@ -1,0 +1,1 @@
+"""What computing takes: random keys, mapping over seeds and rows, devices, the machine."""

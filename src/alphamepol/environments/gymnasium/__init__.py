@@ -1,0 +1,1 @@
+"""Classes of Gymnasium environments, and members as Gymnasium environments."""

@@ -1,0 +1,144 @@
+"""Members as Gymnasium environments, so that any other library can act in them."""
+
+from collections.abc import Sequence
+from typing import Any, SupportsFloat
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from alphamepol.compute.mapping import device_for_little
+from alphamepol.environments.cmp import CMP
+from alphamepol.environments.gridworld.drawing import draw_trail
+from alphamepol.environments.host import HostClass
+from alphamepol.environments.make import make
+from alphamepol.environments.minigrid.drawing import draw_grid
+from alphamepol.environments.minigrid.minigrid import MiniGrid
+from alphamepol.environments.tasks import GOAL_RADIUS, Goal, GoalCell, Task, goal_at
+from alphamepol.errors import InputError
+
+
+class MemberEnvironment(gymnasium.Env[np.ndarray, Any]):
+    """One member of a class, without reward unless it is given a task, truncated after `horizon` steps.
+
+    **Arguments**
+
+    - `class_name`, `member`: which member, by name or number.
+    - `horizon`: steps until truncation; a MiniGrid truncates after its `max_steps`, too.
+    - `render_mode`: None, or "rgb_array" for the map: with the trail of the episode, or, of a MiniGrid, as MiniGrid
+      draws it.
+    - `task`: what gives the reward and ends the episode.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 (Gymnasium's own way)
+
+    def __init__(
+        self,
+        class_name: str,
+        member: str | int | np.integer = 0,
+        horizon: int = 400,
+        render_mode: str | None = None,
+        task: Task | None = None,
+    ):
+        if not isinstance(horizon, int | np.integer) or horizon < 1:
+            raise InputError(f"horizon: {horizon} was given; it must be a whole number, at least 1")
+        if render_mode not in (None, "rgb_array"):
+            raise InputError(f"render_mode: {render_mode!r} was given; only 'rgb_array' or None is possible")
+        self._device = device_for_little()
+        with jax.default_device(self._device):
+            self.member: Any = _member(class_name, member)
+            if task is not None:
+                self.member = task.set_up(self.member)
+        self.task = task
+        self.horizon = int(horizon)
+        self._last_step = min(self.horizon, self.member.reward_lasts)
+        self.render_mode = render_mode
+        self.observation_space = self.member.observation_space
+        self.action_space = self.member.action_space
+        self._trail: list[np.ndarray] = []  # of a gridworld, for pictures
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        with jax.default_device(self._device):
+            start_key, self._key = jax.random.split(jax.random.key(int(self.np_random.integers(2**31))))
+            self._state, observation = _reset(self.member, start_key)
+        self._steps = 0
+        self._trail = []
+        self._remember()
+        return np.array(observation), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, SupportsFloat, bool, bool, dict[str, Any]]:
+        self._steps += 1
+        with jax.default_device(self._device):
+            # An array: a Python number would be compiled anew at every step.
+            number = np.int32(self._steps)
+            self._state, observation, reward, ended = _step(
+                self.member, self.task, self._state, np.asarray(action), self._key, number
+            )
+        self._remember()
+        reward = float(reward)  # once: each time it waits for the device
+        # The name under which other libraries look for success.
+        info = {"is_success": reward > 0} if isinstance(self.task, Goal | GoalCell) else {}
+        return np.array(observation), reward, bool(ended), self._steps >= self._last_step, info
+
+    def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if self.render_mode is None:
+            return None
+        if isinstance(self.member, MiniGrid):
+            return draw_grid(self.member, self._state)
+        goal = (self.task.place.tolist(), float(self.task.radius)) if isinstance(self.task, Goal) else None
+        return draw_trail(self.member, np.stack(self._trail), goal)
+
+    def _remember(self) -> None:
+        if self.render_mode is not None and not isinstance(self.member, MiniGrid):
+            self._trail.append(np.asarray(self._state))
+
+
+def goal_environment(
+    class_name: str,
+    member: str | int | np.integer = 0,
+    goal: Sequence[float | int] | None = None,
+    horizon: int = 400,
+    render_mode: str | None = None,
+    radius: float = GOAL_RADIUS,
+) -> MemberEnvironment:
+    """A member with a goal, which ends the episode.
+
+    It gives 1 for coming within `radius` of `goal`; in a MiniGrid `goal` is a cell (column, row), and the reward
+    MiniGrid's own.
+    """
+    if goal is None:
+        raise InputError("goal: none was given; say where it is, e.g. goal=(0.7, -0.7), in a MiniGrid goal=(4, 3)")
+    with jax.default_device(device_for_little()):
+        task = goal_at(_member(class_name, member), [float(coordinate) for coordinate in goal], radius)
+    return MemberEnvironment(class_name, member, horizon, render_mode, task)
+
+
+goal_environment.metadata = MemberEnvironment.metadata  # pyright: ignore[reportFunctionMemberAccess] (Gymnasium looks)
+
+
+def _member(class_name: str, member: str | int | np.integer) -> Any:
+    environment_class = make(class_name)
+    if isinstance(environment_class, HostClass):
+        raise InputError(
+            f"class_name: {class_name} is made of Gymnasium environments as it is; only classes in JAX fit"
+        )
+    return environment_class[member]
+
+
+@jax.jit
+def _reset(member: CMP, key):
+    state = member.reset(key=key)
+    return state, member.observe(state)
+
+
+@jax.jit
+def _step(member: CMP, task: Task | None, state, action, key, step):
+    reached = member.step(state, action, key=jax.random.fold_in(key, step))
+    reward, ended = jnp.array(0.0), member.ended(reached)
+    if task is not None:
+        reward, ended = task.reward(member, state, action, reached), ended | task.ended(member, reached)
+    return reached, member.observe(reached), reward, ended

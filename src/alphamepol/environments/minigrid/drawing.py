@@ -1,0 +1,129 @@
+"""Pictures of a MiniGrid as pixel arrays: those of Farama's package, pixel for pixel."""
+
+from functools import lru_cache
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, UInt8
+
+from alphamepol.environments.minigrid.map import BALL, CLOSED, DOOR, GOAL, KEY, LAVA, LOCKED, OPEN, UNSEEN, WALL
+from alphamepol.environments.minigrid.minigrid import HEADING_VECTORS, MIDDLE, VIEW, MiniGrid, MiniGridState
+
+SMOOTHING = 3
+"""Tiles are drawn this much larger, then reduced, which smooths the lines."""
+LIGHT = 0.3
+"""How far cells that the agent sees are lightened, from their own colour to white."""
+
+RGB = np.array([(255, 0, 0), (0, 255, 0), (0, 0, 255), (112, 39, 195), (255, 255, 0), (100, 100, 100)])
+"""By the number of the colour."""
+LINE, AGENT, LAVA_ORANGE = (100, 100, 100), (255, 0, 0), np.array([255, 128, 0])
+
+WHOLE = (0.0, 1.0, 0.0, 1.0)
+GRID_LINES = (0.0, 0.031, 0.0, 1.0), (0.0, 1.0, 0.0, 0.031)
+SHAPES = {
+    **{(kind, 0): [(WHOLE, 1.0)] for kind in (WALL, GOAL, LAVA)},
+    (BALL, 0): [((0.5, 0.5, 0.31), 1.0)],
+    (KEY, 0): [
+        ((0.5, 0.63, 0.31, 0.88), 1.0),
+        ((0.38, 0.5, 0.59, 0.66), 1.0),
+        ((0.38, 0.5, 0.81, 0.88), 1.0),
+        ((0.56, 0.28, 0.19), 1.0),
+        ((0.56, 0.28, 0.064), 0.0),
+    ],
+    (DOOR, OPEN): [((0.88, 1.0, 0.0, 1.0), 1.0), ((0.92, 0.96, 0.04, 0.96), 0.0)],
+    (DOOR, CLOSED): [
+        (WHOLE, 1.0),
+        ((0.04, 0.96, 0.04, 0.96), 0.0),
+        ((0.08, 0.92, 0.08, 0.92), 1.0),
+        ((0.12, 0.88, 0.12, 0.88), 0.0),
+        ((0.75, 0.5, 0.08), 1.0),
+    ],
+    (DOOR, LOCKED): [(WHOLE, 1.0), ((0.06, 0.94, 0.06, 0.94), 0.45), ((0.52, 0.75, 0.5, 0.56), 1.0)],
+}
+"""What things look like, by kind and state: shapes painted one over the other, each with the share of the thing's
+colour that it has. A tile is 1 wide and high; a shape is a rectangle (west, east, north, south) or a disc (column and
+row of its centre, radius)."""
+
+_observe = jax.jit(MiniGrid.observe)
+Pixels = UInt8[np.ndarray, "height width 3"]
+
+
+def draw_grid(member: MiniGrid, state: MiniGridState, tile: int = 32) -> Pixels:
+    """Draw the map, the agent as a red triangle, and in lighter colours the cells that it sees; `tile` is the side of
+    a cell in pixels."""
+    columns, rows = np.asarray(member.size).tolist()
+    column, row = np.asarray(state.position).tolist()
+    cells, lit = np.asarray(state.cells)[:rows, :columns], _seen_cells(member, state)
+    things, which = np.unique(cells, return_inverse=True)
+    looks = np.stack([[_draw_tile(thing, is_lit, None, tile) for is_lit in (False, True)] for thing in things.tolist()])
+    tiles = looks[which, lit.astype(int)]
+    tiles[row, column] = _draw_tile(int(cells[row, column]), bool(lit[row, column]), int(state.direction), tile)
+    return tiles.swapaxes(1, 2).reshape(rows * tile, columns * tile, 3)
+
+
+def _seen_cells(member: MiniGrid, state: MiniGridState) -> Bool[np.ndarray, "rows columns"]:
+    size, direction = np.asarray(member.size), int(state.direction)
+    ahead, aside = HEADING_VECTORS[direction], HEADING_VECTORS[(direction + 1) % 4]
+    # The view's first index goes to the agent's right, its second toward the agent.
+    i, j = np.nonzero(np.asarray(_observe(member, state))[:, :, 0] != UNSEEN)
+    seen = np.asarray(state.position) + np.outer(i - MIDDLE, aside) + np.outer(VIEW - 1 - j, ahead)
+    column, row = seen[((seen >= 0) & (seen < size)).all(axis=1)].T
+    lit = np.zeros(size[::-1], bool)
+    lit[row, column] = True
+    return lit
+
+
+@lru_cache(maxsize=1024)
+def _draw_tile(thing: int, lit: bool, direction: int | None, tile: int) -> Pixels:
+    """The picture of one cell, with the agent in it if a direction is given."""
+    kind, state = thing & 15, thing >> 7
+    colour = LAVA_ORANGE if kind == LAVA else RGB[thing >> 4 & 7]
+    side = SMOOTHING * tile
+    large = np.zeros((side, side, 3), np.uint8)
+    for line in GRID_LINES:
+        large[_inside(line, side)] = LINE
+    for shape, share in SHAPES.get((kind, state), []):
+        large[_inside(shape, side)] = share * colour
+    if kind == LAVA:
+        large[_waves(side)] = 0
+    if direction is not None:
+        large[np.rot90(_triangle(side), -direction)] = AGENT
+    if lit:
+        large = (large + LIGHT * (255 - large)).astype(np.uint8)
+    # The mean along rows first, then along columns: another order would round some pixels otherwise.
+    along_rows = large.reshape(side, tile, SMOOTHING, 3).mean(axis=2)
+    return along_rows.reshape(tile, SMOOTHING, tile, 3).mean(axis=1).astype(np.uint8)
+
+
+def _points(side: int) -> tuple[Float[np.ndarray, "1 side"], Float[np.ndarray, "side 1"]]:
+    """x and y of the middle of every pixel."""
+    middles = (np.arange(side) + 0.5) / side
+    return middles[None, :], middles[:, None]
+
+
+def _inside(shape: tuple[float, ...], side: int) -> Bool[np.ndarray, "side side"]:
+    x, y = _points(side)
+    if len(shape) == 3:
+        centre_x, centre_y, radius = shape
+        return (x - centre_x) * (x - centre_x) + (y - centre_y) * (y - centre_y) <= radius * radius
+    west, east, north, south = shape
+    return (x >= west) & (x <= east) & (y >= north) & (y <= south)
+
+
+def _waves(side: int) -> Bool[np.ndarray, "side side"]:
+    """Three zigzag lines, one below the other, that run 0.1 down and up again at x = 0.3 and x = 0.7."""
+    x, y = _points(side)
+    from_bend = np.abs(np.abs(x - 0.5) - 0.2)  # folds the four strokes of a line into one, from 0 to 0.2
+    drawn = np.zeros((side, side), bool)
+    for top in (0.3, 0.5, 0.7):
+        above = top + 0.1 - y
+        along = np.clip((from_bend * 0.2 + above * 0.1) / 0.05, 0, 1)  # the nearest point of the stroke
+        drawn |= np.hypot(from_bend - 0.2 * along, above - 0.1 * along) <= 0.03
+    return drawn
+
+
+def _triangle(side: int) -> Bool[np.ndarray, "side side"]:
+    """The agent, looking east."""
+    x, y = _points(side)
+    # A point on an edge is in the triangle south of its axis, out of it north: Farama's corners are rounded so.
+    return (x >= 0.12) & (np.abs(y - 0.5 - 1e-9) <= 0.31 * (0.87 - x) / 0.75)

@@ -1,0 +1,196 @@
+"""`evaluate`: how well policies of runs and files explore, here or in another class, and side by side."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import rich.progress
+from rich.console import Console
+
+from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.alphamepol.presets import preset, usual_preset
+from alphamepol.algorithms.alphamepol.start import untrained_policies
+from alphamepol.environments.horizons import check_horizon
+from alphamepol.environments.host import AnyClass
+from alphamepol.environments.make import resolve_class
+from alphamepol.errors import InputError
+from alphamepol.figures.heat_maps import draw_heat_maps, draw_trails
+from alphamepol.figures.histogram import draw_entropy_histogram
+from alphamepol.figures.tables import comparison_table, evaluation_table
+from alphamepol.files.atomic import write_atomically
+from alphamepol.files.json_files import to_json
+from alphamepol.measuring.evaluation import Evaluation, measure_policies
+from alphamepol.policies.policy import Policy
+from alphamepol.policies.shape import check_policy_fits
+from alphamepol.runs.description import device_name
+from alphamepol.runs.folder import class_word, default_folder
+from alphamepol.runs.sources import Source, common_class, distinct_labels, joined_names, read_source, short_names
+
+MANY = 20
+"""Policies from which on each has no heat-map of its own: the skills of DIAYN, say."""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What was measured, and the folder of its files."""
+
+    folder: Path
+    evaluations: dict[str, Evaluation]
+    """By the label of the policies."""
+    summary: dict[str, Any]
+
+
+def evaluate(
+    policies: str | Path | Policy | Sequence[str | Path | Policy],
+    environment_class: AnyClass | str | None = None,
+    config: PretrainConfig | None = None,
+    *,
+    alpha: float | None = None,
+    feature_noise: float | None = None,
+    encoder_seed: int | None = None,
+    batches: int = 40,
+    folder: str | Path | None = None,
+    quiet: bool = False,
+) -> Evaluated:
+    """Measure how well policies explore each member: entropy, CVaR, heat-maps. Several policies are compared.
+
+    **Arguments**
+
+    - `policies`: the folder of a run, a policy file, the name of a released policy, or a policy; or several of those,
+      among which may be "random". Several are measured with the settings of the first.
+    - `environment_class`: the class to evaluate in, or its name; the run's own if not given.
+    - `config`: how the class is sampled and measured. If not given: the settings of the first run, or the usual ones of
+      the class.
+    - `alpha`: the percentile of the CVaR; if not given, that of the settings, the smallest of several runs.
+    - `feature_noise`: deviation of noise on particles; if not given, that of the settings, the largest of several runs.
+    - `encoder_seed`: of images, which random network their entropy is taken on; if not given, that of the settings.
+    - `batches`: mini-batches per member.
+    - `folder`: where the files go; by default `RUN/evaluation-CLASS`, of several `runs/evaluation-CLASS-RUN-RUN`.
+    - `quiet`: show no progress and no table.
+    """
+    if batches < 1:
+        raise InputError(f"batches: {batches} was given; it must be at least 1")
+    given = [policies] if isinstance(policies, str | Path | Policy) else list(policies)
+    if not given:
+        raise InputError("run: none was given; name the folder of a run, or a policy file")
+    sources = [read_source(one) for one in given]
+    if not any(source.policies for source in sources):
+        raise InputError("run: random alone was given; name a run or a policy file to compare it with")
+    environment_class = common_class(sources) if environment_class is None else environment_class
+    class_name = environment_class if isinstance(environment_class, str) else environment_class.name
+    config = config or _settings(sources, class_name)
+    config = dataclasses.replace(
+        config,
+        alpha=config.alpha if alpha is None else alpha,
+        feature_noise=config.feature_noise if feature_noise is None else feature_noise,
+        encoder_seed=config.encoder_seed if encoder_seed is None else encoder_seed,
+        evaluation_batches=batches,
+    )
+    config.check()
+    environment_class = resolve_class(environment_class)
+    check_horizon(environment_class, config.horizon)
+    first = next(policy for source in sources for policy in source.policies.values())
+    sources = [_with_policies(source, environment_class, config) for source in sources]
+    path = Path(folder) if folder else _default_folder(sources, class_name)
+    if (path / "config.json").exists():
+        raise InputError(f"folder: {path} holds a run; choose another --folder")
+    console = Console(quiet=quiet)
+    evaluations = _measure(sources, resolve_class(environment_class, config.probabilities), config, first, console)
+    _draw(evaluations, environment_class, path / "figures")
+    summary = _summarise(sources, evaluations, config, class_name)
+    write_atomically(path / "summary.json", to_json(summary))
+    if len(sources) == 1:
+        ((label, evaluation),) = evaluations.items()
+        console.print(evaluation_table(evaluation, f"{label} ({sources[0].name}) in {class_name}"))
+    else:
+        console.print(comparison_table(evaluations, f"state entropy in {class_name}, mean over seeds [95 % interval]"))
+    return Evaluated(path, evaluations, summary)
+
+
+def _settings(sources: Sequence[Source], class_name: str) -> PretrainConfig:
+    """The settings that all are measured with: those of the first run; the usual ones of the class if there is none.
+
+    The smallest α and the largest noise of the runs are taken.
+    """
+    runs = [source for source in sources if isinstance(source.config, PretrainConfig)]
+    configs: list[PretrainConfig] = [source.config for source in runs]
+    if not configs:
+        return dataclasses.replace(preset(usual_preset(class_name), class_name), probabilities=())
+    probabilities = configs[0].probabilities if runs[0].class_name == class_name else ()
+    return dataclasses.replace(
+        configs[0],
+        probabilities=probabilities,
+        alpha=min(one.alpha for one in configs),
+        feature_noise=max(one.feature_noise for one in configs),
+    )
+
+
+def _with_policies(source: Source, environment_class: AnyClass, config: PretrainConfig) -> Source:
+    """The source with policies, which `random` has not yet. Refuses policies that do not fit the class."""
+    if not source.policies:
+        return dataclasses.replace(source, policies=untrained_policies(environment_class, config))
+    for policy in source.policies.values():
+        check_policy_fits(policy, environment_class, f"policy {source.name}")
+    return source
+
+
+def _measure(
+    sources: Sequence[Source], environment_class: AnyClass, config: PretrainConfig, like: Policy, console: Console
+) -> dict[str, Evaluation]:
+    evaluations: dict[str, Evaluation] = {}
+    for source, label in zip(sources, distinct_labels(sources), strict=True):
+        description = f"evaluating {source.name} in each member of {environment_class.name}"
+        track = partial(rich.progress.track, description=description, console=console, transient=True)
+        with jax.default_matmul_precision(config.matmul_precision):
+            evaluations[label] = measure_policies(
+                source.policies,
+                environment_class,
+                config,
+                alpha=config.alpha,
+                batches=config.evaluation_batches,
+                like=like,
+                track=track,
+            )
+    return evaluations
+
+
+def _draw(evaluations: dict[str, Evaluation], environment_class: AnyClass, folder: Path) -> None:
+    draw_entropy_histogram(evaluations, folder)
+    draw_heat_maps(evaluations, environment_class, folder)
+    draw_trails(evaluations, environment_class, folder)
+    if len(evaluations) > 1:
+        return
+    ((label, evaluation),) = evaluations.items()
+    for seed in evaluation.seeds if 1 < len(evaluation.seeds) <= MANY else ():
+        of_seed = {label: evaluation.of_seed(seed)}
+        draw_heat_maps(of_seed, environment_class, folder, name=f"heat-maps-seed-{seed}")
+
+
+def _default_folder(sources: Sequence[Source], class_name: str) -> Path:
+    name = f"evaluation-{class_word(class_name)}"
+    if len(sources) > 1:
+        return default_folder(name, joined_names(sources))
+    path = Path(sources[0].name)
+    return path / name if path.is_dir() else path.with_name(f"{path.stem}-{name}")
+
+
+def _summarise(
+    sources: Sequence[Source], evaluations: dict[str, Evaluation], config: PretrainConfig, class_name: str
+) -> dict[str, Any]:
+    """summary.json; of several policies with an entry for each."""
+    pairs = zip(sources, evaluations.values(), strict=True)
+    summaries = [_summary_of(source, config, evaluation) for source, evaluation in pairs]
+    if len(summaries) == 1:
+        return summaries[0]
+    return {"class": class_name, "runs": dict(zip(short_names(sources), summaries, strict=True))}
+
+
+def _summary_of(source: Source, config: PretrainConfig, evaluation: Evaluation) -> dict[str, Any]:
+    name, trained = Path(source.name).name, source.config
+    of_run = {"run": name, "method": trained.method} if isinstance(trained, PretrainConfig) else {"policy": name}
+    more = {"label": source.label, "memory": source.memory, **evaluation.to_dict()}
+    return of_run | more | {"evaluation_batches": config.evaluation_batches, "device": device_name()}

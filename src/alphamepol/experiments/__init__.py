@@ -1,1 +1,0 @@
-"""Whole studies made of runs."""

@@ -1,0 +1,1 @@
+"""Every drawing and table."""

@@ -1,0 +1,58 @@
+"""Bars with intervals."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from alphamepol.estimation.statistics import Estimate
+from alphamepol.figures.style import FORMATS, STYLE, colours_of, save_figure, write_csv
+
+
+def draw_bars(
+    groups: Mapping[str, Mapping[str, Estimate]],
+    folder: Path,
+    name: str,
+    *,
+    ylabel: str,
+    levels: Mapping[str, float] | None = None,
+) -> None:
+    """A bar with its 95 % interval for every series of every group; a dashed line at the level of a group."""
+    series = list(dict.fromkeys(one for group in groups.values() for one in group))
+    colours = colours_of(series)
+    rows: list[tuple[Any, ...]] = []
+    with matplotlib.rc_context(STYLE):
+        width = 0.8 / len(series)
+        room = max(0.7, 0.24 * (len(series) + 1))
+        size = max(3.4, 0.9 + room * len(groups))
+        figure = Figure(figsize=(size, 2.8), layout="constrained")
+        axes = figure.add_subplot()
+        for place, (group, values) in enumerate(groups.items()):
+            for number, one in enumerate(series):
+                if one not in values:
+                    continue
+                found = values[one]
+                x = place + (number - (len(series) - 1) / 2) * width
+                ends = found.interval or (found.value, found.value)
+                error = [[found.value - ends[0]], [ends[1] - found.value]]
+                axes.bar(
+                    x, found.value, 0.92 * width, color=colours[one], label=one if one not in _seen(axes) else None
+                )
+                axes.errorbar(x, found.value, np.maximum(error, 0.0), color="black", linewidth=0.9, capsize=1.5)
+                rows.append((group, one, found.value, *ends))
+            if levels and group in levels:
+                axes.plot([place - 0.45, place + 0.45], [levels[group]] * 2, "k--", linewidth=0.9)
+                rows.append((group, "ceiling", levels[group], levels[group], levels[group]))
+        axes.axhline(0.0, color="black", linewidth=0.6)
+        axes.set_xticks(range(len(groups)), list(groups))
+        axes.set(ylabel=ylabel, xlim=(-0.6, len(groups) - 0.4))
+        figure.legend(loc="outside upper center", ncols=min(int(size // 1.6), len(series)))
+        save_figure(figure, folder, name, FORMATS)
+    write_csv(folder / f"{name}.csv", ("group", "series", "value", "low", "high"), rows)
+
+
+def _seen(axes: Any) -> list[str]:
+    return axes.get_legend_handles_labels()[1]

@@ -1,0 +1,137 @@
+"""Curves along training."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from alphamepol.environments.host import AnyClass
+from alphamepol.estimation.statistics import bootstrap_interval
+from alphamepol.figures.style import COLOURS, PNG, STYLE, colours_of, save_figure, write_csv
+from alphamepol.figures.tables import MOST
+
+
+def draw_curves(axes: Axes, curves: Mapping[str, Float[np.ndarray, "rows steps"]]) -> list[tuple[Any, ...]]:
+    """The mean of each along the steps, from 1 on, with its 95 % band; returns the numbers behind them."""
+    rows: list[tuple[Any, ...]] = []
+    colours = colours_of(list(curves))
+    for name, values in curves.items():
+        colour = colours[name]
+        steps, mean = np.arange(1, values.shape[1] + 1), values.mean(axis=0)
+        low, high = bootstrap_interval(values)
+        axes.plot(steps, mean, color=colour, label=name, linewidth=1.4)
+        axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
+        rows += [(name, *row, len(values)) for row in zip(steps.tolist(), mean, low, high, strict=True)]
+    axes.legend(loc="best", frameon=True, framealpha=0.7, edgecolor="none")
+    return rows
+
+
+def draw_learning_curves(metrics: Sequence[dict[str, Any]], environment_class: AnyClass, folder: Path) -> None:
+    """Entropy of each member along the epochs: mean over seeds, and a band from the smallest to the largest."""
+    by_member: dict[str, dict[int, list[float]]] = {name: {} for name in environment_class.names}
+    for line in metrics:
+        for name, entropy in line["entropy"].items():
+            by_member[name].setdefault(line["epoch"], []).append(entropy)
+    rows = [
+        (name, epoch, np.mean(v), min(v), max(v), len(v))
+        for name, by_epoch in by_member.items()
+        for epoch, v in sorted(by_epoch.items())
+    ]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(5.5, 3.4), layout="constrained")
+        axes = figure.add_subplot()
+        met = [name for name, by_epoch in by_member.items() if by_epoch]
+        for name, colour in zip(met[:MOST], cycle(COLOURS), strict=False):
+            curve = np.array([row[1:5] for row in rows if row[0] == name], float)
+            axes.plot(curve[:, 0], curve[:, 1], color=colour, label=name, linewidth=1.4)
+            axes.fill_between(curve[:, 0], curve[:, 2], curve[:, 3], color=colour, alpha=0.2, linewidth=0)
+        axes.set(xlabel="epoch", ylabel="entropy of a mini-batch")
+        axes.legend(loc="best", ncols=2 if len(environment_class) > 4 else 1)
+        save_figure(figure, folder, "learning-curves")
+    write_csv(folder / "learning-curves.csv", ("member", "epoch", "mean", "lowest", "highest", "seeds"), rows)
+
+
+def draw_adaptation(
+    before: Float[np.ndarray, "seeds iterations"],
+    after: Float[np.ndarray, "seeds iterations"],
+    folder: Path,
+    name: str = "adaptation",
+    formats: Sequence[str] = PNG,
+) -> None:
+    """The return before and after the inner step along meta-training, mean over seeds with 95 % bands."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(5.0, 3.2), layout="constrained")
+        axes = figure.add_subplot()
+        rows = draw_curves(axes, {"before the inner step": before, "after it": after})
+        axes.set(xlabel="meta-iteration", ylabel="return, mean over tasks")
+        save_figure(figure, folder, name, formats)
+    write_csv(folder / f"{name}.csv", ("return", "iteration", "mean", "low", "high", "seeds"), rows)
+
+
+def draw_discriminability(
+    values: Float[np.ndarray, "seeds epochs"],
+    skills: int,
+    folder: Path,
+    name: str = "discriminability",
+    formats: Sequence[str] = PNG,
+) -> None:
+    """How well skills are told apart along the epochs, mean over seeds with a 95 % band."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(5.0, 3.2), layout="constrained")
+        axes = figure.add_subplot()
+        rows = draw_curves(axes, {"DIAYN": values})
+        axes.axhline(-math.log(skills), color="black", linewidth=0.8, linestyle="--", label=f"chance, ln 1/{skills}")
+        axes.set(xlabel="epoch", ylabel="ln q(z|s), mean over steps", ylim=(None, 0.0))
+        axes.legend(loc="best", frameon=True, framealpha=0.7, edgecolor="none")
+        save_figure(figure, folder, name, formats)
+    write_csv(folder / f"{name}.csv", ("method", "epoch", "mean", "low", "high", "seeds"), rows)
+
+
+PANELS: dict[str, dict[str, str]] = {
+    "π-diameter": {"diameter_low": "low estimate", "diameter_high": "high estimate"},
+    "Wasserstein distance": {"wasserstein": "largest pair", "wasserstein_chance": "by chance"},
+    "entropy gap on cells": {"entropy_gap": "measured", "sharp_entropy_gap_bound": "allowed (D5)"},
+    "effective share of samples": {"effective_share": "median mini-batch"},
+    "smallest safe k": {"smallest_safe_k": "largest of the epoch"},
+    "one-step bound (D2)": {"one_step_bound": "1 and more says nothing"},
+}
+"""What is drawn along the epochs: title, and the numbers with their labels."""
+
+
+def draw_diagnostics(metrics: Sequence[dict[str, Any]], folder: Path) -> None:
+    """What `diagnostics` has measured along the epochs, the mean over seeds; where no seed knows a number is a gap."""
+    by_epoch: dict[int, list[dict[str, Any]]] = {}
+    for line in metrics:
+        found = {**line.get("diagnostics", {}), "effective_share": line["effective_share"]}
+        by_epoch.setdefault(line["epoch"], []).append(found)
+    epochs = sorted(by_epoch)
+    names = sorted({name for lines in by_epoch.values() for line in lines for name in line})
+    means = {
+        name: [_mean([line[name] for line in by_epoch[epoch] if name in line]) for epoch in epochs] for name in names
+    }
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9, 4.6), layout="constrained")
+        for i, (title, curves) in enumerate(PANELS.items()):
+            axes = figure.add_subplot(2, 3, i + 1, title=title, xlabel="epoch")
+            drawn = {name: label for name, label in curves.items() if name in means}
+            for (name, label), colour in zip(drawn.items(), COLOURS, strict=False):
+                axes.plot(epochs, means[name], color=colour, label=label, linewidth=1.4)
+            axes.set_ylim(bottom=0)
+            if drawn:
+                axes.legend(loc="best")
+            else:
+                axes.text(0.5, 0.5, "not known here", ha="center", va="center", transform=axes.transAxes)
+        save_figure(figure, folder, "diagnostics")
+    rows = zip(epochs, *(means[name] for name in names), strict=True)
+    write_csv(folder / "diagnostics.csv", ("epoch", *names), rows)
+
+
+def _mean(values: Sequence[float | int]) -> float:
+    return float(np.mean(values)) if values else np.nan

@@ -1,0 +1,161 @@
+"""Where agents went: heat-maps and trails in every member."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, to_rgb
+from matplotlib.figure import Figure
+
+from alphamepol.environments.cmp import Member
+from alphamepol.environments.host import AnyClass
+from alphamepol.figures.maps import draw_walls, frame, is_a_map
+from alphamepol.figures.style import COLOURS, PNG, STYLE, WALL_COLOUR, save_figure, write_csv
+from alphamepol.figures.tables import MOST
+from alphamepol.measuring.evaluation import Evaluation
+from alphamepol.measuring.visits import VisitMap, visit_map
+
+
+def draw_heat_maps(
+    evaluations: Mapping[str, Evaluation],
+    environment_class: AnyClass,
+    folder: Path,
+    name: str = "heat-maps",
+    formats: Sequence[str] = PNG,
+) -> None:
+    """Where the agent goes in each member, on a log scale, all seeds together.
+
+    Five members side by side, one row per method, then the next five. An agent that is nowhere in a plane has no map;
+    then nothing is drawn.
+    """
+    maps = {
+        method: VisitMap(evaluation.visits.shares.mean(axis=0), evaluation.visits.extent)
+        for method, evaluation in evaluations.items()
+        if evaluation.visits is not None
+    }
+    if not maps:
+        return
+    members = environment_class.names
+    norm = LogNorm(1e-5, max(float(visits.shares.max()) for visits in maps.values()))
+    with matplotlib.rc_context(STYLE):
+        figure, all_axes = _member_grid(evaluations, list(maps), environment_class)
+        for (method, i), axes in all_axes.items():
+            _draw_heat_map(axes, maps[method].shares[i], maps[method].extent, environment_class[i], norm)
+        colours = ScalarMappable(norm, "viridis")
+        figure.colorbar(colours, ax=list(all_axes.values()), label="share of time", shrink=0.8, aspect=30)
+        save_figure(figure, folder, name, formats)
+    write_csv(folder / f"{name}.csv", ("method", "member", "x", "y", "share"), _visit_rows(maps, members))
+
+
+def draw_trails(evaluations: Mapping[str, Evaluation], environment_class: AnyClass, folder: Path) -> None:
+    """The ways of a few trajectories in each member, one colour each, from a dot on; arranged as the heat-maps are."""
+    shown = {method: one for method, one in evaluations.items() if one.trails is not None and one.visits is not None}
+    if not shown:
+        return
+    rows: list[tuple[Any, ...]] = []
+    with matplotlib.rc_context(STYLE):
+        figure, all_axes = _member_grid(evaluations, list(shown), environment_class)
+        for (method, i), axes in all_axes.items():
+            evaluation, member = shown[method], environment_class.names[i]
+            assert evaluation.trails is not None
+            assert evaluation.visits is not None
+            draw_walls(axes, environment_class[i])
+            for number, (trail, colour) in enumerate(zip(evaluation.trails[i], cycle(COLOURS), strict=False)):
+                axes.plot(*trail.T, color=colour, linewidth=0.7, alpha=0.8)
+                axes.plot(*trail[0], "o", color=colour, markersize=3)
+                steps = zip(range(len(trail)), trail[:, 0], trail[:, 1], strict=True)
+                rows += [(method, member, number, *step) for step in steps if np.isfinite(step[1])]
+            frame(axes, evaluation.visits.extent, environment_class[i])
+        save_figure(figure, folder, "trails")
+    write_csv(folder / "trails.csv", ("method", "member", "trajectory", "step", "x", "y"), rows)
+
+
+def _member_grid(
+    evaluations: Mapping[str, Evaluation], methods: Sequence[str], environment_class: AnyClass
+) -> tuple[Figure, dict[tuple[str, int], Axes]]:
+    """Axes for every method and member: five members side by side, one row per method, then the next five."""
+    members = environment_class.names[:MOST]
+    columns = min(5, len(members))
+    rows = math.ceil(len(members) / columns) * len(methods)
+    extents = [one.visits.extent for one in evaluations.values() if one.visits is not None]
+    west, east, south, north = extents[0]
+    # Maps that are wider than high need less room above each other.
+    height = 2.0 * (min(1.0, abs(north - south) / (east - west)) if is_a_map(environment_class[0]) else 1.0) + 0.6
+    figure = Figure(figsize=(max(4.8, 2.3 * columns + 0.6), height * rows + 0.1), layout="constrained")
+    all_axes = figure.subplots(rows, columns, squeeze=False)
+    for axes in all_axes.flat:
+        axes.set_axis_off()
+    found = {}
+    for i, member in enumerate(members):
+        for j, method in enumerate(methods):
+            axes = all_axes[i // columns * len(methods) + j, i % columns]
+            axes.set_axis_on()
+            axes.set_title(f"{member}\n{_explored(evaluations[method], i)}")
+            if len(methods) > 1 and i % columns == 0:
+                axes.set_ylabel(method)
+            found[method, i] = axes
+    return figure, found
+
+
+def _explored(evaluation: Evaluation, member: int) -> str:
+    """How well, in a few words: the cells of a grid say more than its entropy."""
+    if evaluation.cells is not None:
+        return f"{evaluation.cells['minibatch'][:, member].mean():.1f} cells a mini-batch"
+    return f"entropy {evaluation.member_means[:, member].mean():.2f}"
+
+
+def heat_map_pixels(places: np.ndarray, valid: np.ndarray, member: Member, size: int = 200) -> np.ndarray | None:
+    """A quick heat-map without axes, for TensorBoard: about `size` wide, uint8; None unless places are in a plane."""
+    visits = visit_map(places, valid, member)
+    if visits is None:
+        return None
+    shares = visits.shares[::-1]
+    brightness = np.clip(np.log(np.maximum(shares, 1e-6) / 1e-5) / np.log(1e-2 / 1e-5), 0, 1)
+    colours = matplotlib.colormaps["viridis"](brightness)[..., :3]
+    colours[shares == 0] = 1.0
+    enlarged = max(1, size // shares.shape[1])
+    pixels = np.kron(colours, np.ones((enlarged, enlarged, 1)))
+    ground = member.map
+    if ground is None or (ground.cells is None and ground.extent != visits.extent):  # no map, or away from it
+        return (255 * pixels).astype(np.uint8)
+    west, east, south, north = visits.extent
+
+    def part(corner: Sequence[float], opposite: Sequence[float]) -> tuple[slice, slice]:
+        """The rows and columns of a rectangle of the map."""
+        corners = (np.array([corner, opposite]) - (west, north)) / (east - west, south - north)
+        x, y = (corners * pixels.shape[1::-1]).round().astype(int).T
+        return slice(*sorted(y)), slice(*sorted(x))
+
+    for patch in ground.patches:
+        if patch.kind == "wall":
+            pixels[part(patch.corner, np.add(patch.corner, patch.size).tolist())] = to_rgb(WALL_COLOUR)
+    # The member's own part, where a class has larger maps, too.
+    own_west, own_east, own_south, own_north = ground.extent
+    return (255 * pixels[part((own_west, own_south), (own_east, own_north))]).astype(np.uint8)
+
+
+def _draw_heat_map(
+    axes: Axes, shares: np.ndarray, extent: tuple[float, float, float, float], member: Member, norm: LogNorm
+) -> None:
+    """One member's map: share of time per cell, walls in grey, never-visited ground in white."""
+    seen = np.ma.masked_equal(shares, 0)
+    axes.imshow(seen, norm=norm, origin="lower", extent=extent, cmap="viridis", interpolation="nearest")
+    draw_walls(axes, member)
+    frame(axes, extent, member)
+
+
+def _visit_rows(maps: Mapping[str, VisitMap], members: Sequence[str]) -> Iterable[tuple[Any, ...]]:
+    for method, visits in maps.items():
+        west, east, south, north = visits.extent
+        rows, columns = visits.shares.shape[-2:]
+        xs = west + (np.arange(columns) + 0.5) * (east - west) / columns
+        ys = south + (np.arange(rows) + 0.5) * (north - south) / rows
+        for i, member in enumerate(members):
+            for row, column in np.argwhere(visits.shares[i] > 0):
+                yield method, member, xs[column], ys[row], visits.shares[i, row, column]

@@ -1,0 +1,56 @@
+"""Histograms of the entropy of single trajectories."""
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from alphamepol.figures.style import COLOURS, PNG, STYLE, save_figure, write_csv
+from alphamepol.figures.tables import MOST
+from alphamepol.measuring.evaluation import Evaluation
+
+
+def draw_entropy_histogram(
+    evaluations: Mapping[str, Evaluation],
+    folder: Path,
+    name: str = "entropy-histogram",
+    formats: Sequence[str] = PNG,
+) -> None:
+    """Distribution of the entropy of single trajectories under p_M, one histogram per method, members stacked."""
+    shown = {}
+    for method, evaluation in evaluations.items():
+        values = evaluation.trajectory_entropies
+        weights = np.broadcast_to(np.array(evaluation.probabilities)[:, None], values.shape[1:]) / max(
+            1, values.shape[-1]
+        )
+        shown[method] = [
+            (values[:, i].ravel(), np.tile(weights[i], len(values)) / len(values))
+            for i in range(len(evaluation.members))
+        ]
+    everything = np.concatenate([values for parts in shown.values() for values, _ in parts])
+    everything = everything[np.isfinite(everything)]
+    if not everything.size:
+        return
+    edges = np.linspace(everything.min(), everything.max() + 1e-6, 41)
+    rows = []
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(5.5, 2.4 * len(shown) + 0.6), layout="constrained")
+        all_axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, (method, parts) in zip(all_axes, shown.items(), strict=True):
+            below = np.zeros(len(edges) - 1)
+            for i, (member, colour, (values, weights)) in enumerate(
+                zip(evaluations[method].members, cycle(COLOURS), parts, strict=False)
+            ):
+                shares = np.histogram(values, edges, weights=weights)[0]
+                if i < MOST:
+                    axes.bar(edges[:-1], shares, np.diff(edges), below, align="edge", color=colour, label=member)
+                    below += shares
+                rows += [(method, member, *row) for row in zip(edges[:-1], edges[1:], shares, strict=True)]
+            axes.set(ylabel="share of trajectories", title=method)
+            axes.legend(loc="best", ncols=2 if len(parts) > 4 else 1)
+        all_axes[-1].set_xlabel("entropy of one trajectory")
+        save_figure(figure, folder, name, formats)
+    write_csv(folder / f"{name}.csv", ("method", "member", "from", "to", "share"), rows)

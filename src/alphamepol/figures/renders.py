@@ -1,0 +1,35 @@
+"""Pictures of members as Gymnasium environments render them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import gymnasium
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from alphamepol.errors import InputError, RunError
+from alphamepol.figures.style import PNG, STYLE, save_figure
+
+
+def draw_renders(ids: Mapping[str, str], folder: Path, name: str, formats: Sequence[str] = PNG) -> None:
+    """Draw members at their start; `ids` maps titles to Gymnasium ids. Nothing is drawn if one cannot be rendered."""
+    try:
+        pictures = {title: _render(gymnasium_id) for title, gymnasium_id in ids.items()}
+    except (ImportError, InputError, RunError):
+        return
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(2.6 * len(pictures), 2.4), layout="constrained")
+        for axes, (title, pixels) in zip(figure.subplots(1, len(pictures)), pictures.items(), strict=True):
+            axes.imshow(pixels)
+            axes.set_title(title)
+            axes.set_axis_off()
+        save_figure(figure, folder, name, formats)
+
+
+def _render(gymnasium_id: str) -> np.ndarray:
+    env = gymnasium.make(gymnasium_id, render_mode="rgb_array")
+    env.reset(seed=0)
+    pixels = env.render()
+    env.close()
+    return np.asarray(pixels)

@@ -1,0 +1,87 @@
+"""Returns along fine-tuning, and maps of the goals."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import matplotlib
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+
+from alphamepol.environments.cmp import Member
+from alphamepol.figures.curves import draw_curves
+from alphamepol.figures.maps import draw_walls
+from alphamepol.figures.style import PNG, STYLE, WALL_COLOUR, save_figure, write_csv
+
+
+def draw_returns(
+    returns: Mapping[str, Float[np.ndarray, "tasks iterations"]],
+    tasks: Sequence[Any],
+    member: Member,
+    folder: Path,
+    name: str = "returns",
+    formats: Sequence[str] = PNG,
+) -> None:
+    """Mean return along the iterations with 95 % bands, and a map of the goals coloured by final return per method.
+
+    There are maps only where tasks are goals in the plane.
+    """
+    planar = all(isinstance(task, list) and len(task) == 2 for task in tasks)
+    maps = list(returns) if planar else []
+    final = np.concatenate([values[:, -1] for values in returns.values()])
+    norm = Normalize(min(0.0, final.min()), max(1.0, final.max()))
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(4.2 + 2.2 * len(maps), 3.3), layout="constrained")
+        grid = figure.add_gridspec(1, 1 + len(maps), width_ratios=[1.6] + [1.0] * len(maps))
+        axes = figure.add_subplot(grid[0])
+        rows = draw_curves(axes, returns)
+        axes.set(xlabel="iteration", ylabel="return, mean over tasks")
+        axes.set_ylim(bottom=min(0.0, axes.dataLim.ymin))
+        for column, init in enumerate(maps, start=1):
+            map_axes = figure.add_subplot(grid[column])
+            _draw_goals(map_axes, np.array(tasks, float), returns[init][:, -1], norm, member, init)
+        if maps:
+            colours = ScalarMappable(norm, "viridis")
+            figure.colorbar(colours, ax=figure.axes[1:], label="final return", shrink=0.75, aspect=30)
+        save_figure(figure, folder, name, formats)
+    write_csv(folder / f"{name}.csv", ("init", "iteration", "mean", "low", "high", "tasks"), rows)
+    goal_rows = [
+        (init, number, *(task if planar else [json.dumps(task)]), value)
+        for init, values in returns.items()
+        for number, (task, value) in enumerate(zip(tasks, values[:, -1].tolist(), strict=True))
+    ]
+    write_csv(
+        folder / f"{name.replace('returns', 'tasks')}.csv",
+        ("init", "task", *(("x", "y") if planar else ("what",)), "final_return"),
+        goal_rows,
+    )
+
+
+def _draw_goals(
+    axes: Axes,
+    places: Float[np.ndarray, "tasks 2"],
+    values: Float[np.ndarray, " tasks"],
+    norm: Normalize,
+    member: Member,
+    title: str,
+) -> None:
+    draw_walls(axes, member)
+    axes.scatter(*places.T, c=values, cmap="viridis", norm=norm, s=22, edgecolors="black", linewidths=0.4, zorder=3)
+    ground, space = member.map, member.observation_space
+    if ground is not None:
+        axes.set(xlim=ground.extent[:2], ylim=ground.extent[2:])
+    elif isinstance(space, gymnasium.spaces.Box) and space.shape == (2,) and space.is_bounded():
+        (west, south), (east, north) = space.low.tolist(), space.high.tolist()
+        axes.set(xlim=(west, east), ylim=(south, north))
+    axes.set(xticks=[], yticks=[], aspect="equal")
+    # The memory, if one is named, on a line of its own: maps are small.
+    label = title.replace(", memory", "\nmemory")
+    axes.set_title(f"{label}\nmean {values.mean():.2f}")
+    for spine in axes.spines.values():
+        spine.set(visible=True, color=WALL_COLOUR)

@@ -1,0 +1,51 @@
+"""Trajectories of skills."""
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.figures.maps import draw_walls, frame
+from alphamepol.figures.style import STYLE, save_figure, write_csv
+from alphamepol.measuring.visits import visit_map
+from alphamepol.sampling.trajectories import Trajectories
+
+
+def draw_skill_trails(trails: Trajectories, environment_class: EnvironmentClass, folder: Path) -> None:
+    """A trajectory of every skill in every member, one colour each, its number where it ends.
+
+    The axes of the trajectories are (skill, member, 1, time). An agent that is nowhere in a plane has no map; then
+    nothing is drawn.
+    """
+    names = environment_class.names
+    places, valid = (np.asarray(part)[:, :, 0] for part in (trails.whereabouts, trails.valid))
+    seen = visit_map(places, valid, environment_class[0]) if valid.any() else None
+    if seen is None:
+        return
+    columns = min(5, len(names))
+    rows = -(-len(names) // columns)
+    colours = matplotlib.colormaps["turbo"](np.linspace(0.03, 0.97, len(places)))
+    table = []
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(2.6 * columns + 0.2, 2.8 * rows), layout="constrained")
+        all_axes = figure.subplots(rows, columns, squeeze=False)
+        for axes in all_axes.flat[len(names) :]:
+            axes.set_axis_off()
+        for i, (axes, name) in enumerate(zip(all_axes.flat, names, strict=False)):
+            draw_walls(axes, environment_class[i])
+            for skill, colour in enumerate(colours):
+                trail = places[skill, i][valid[skill, i]]
+                if not len(trail):
+                    continue
+                axes.plot(*trail.T, color=colour, linewidth=0.6, alpha=0.7)
+                axes.plot(*trail[-1], "o", color=colour, markersize=7, markeredgecolor="white", markeredgewidth=0.5)
+                axes.annotate(
+                    str(skill), trail[-1], ha="center", va="center", fontsize=4.5, color="white", annotation_clip=False
+                )
+                table += [(name, skill, step, *place) for step, place in enumerate(trail.tolist())]
+            frame(axes, seen.extent, environment_class[i])
+            axes.set_title(name)
+        save_figure(figure, folder, "skill-trails")
+    write_csv(folder / "skill-trails.csv", ("member", "skill", "step", "x", "y"), table)

@@ -1,0 +1,74 @@
+"""The one style of all figures: colours, fonts, and how files are written."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from alphamepol.files.atomic import write_atomically
+
+# Okabe and Ito's palette, which colour-blind people tell apart.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#999999", "#882255")
+
+
+METHOD_COLOURS = {
+    "αMEPOL": COLOURS[0],
+    "MEPOL": COLOURS[1],
+    "Random": COLOURS[8],
+    "trained there alone": COLOURS[2],
+    "MAML+R": COLOURS[3],
+    "MAML+DIAYN": COLOURS[4],
+}
+"""The same method has the same colour in every figure, by the first word of its label."""
+
+
+WALL_COLOUR = "#5b6068"
+
+
+STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "figure.dpi": 150,
+    "svg.hashsalt": "alphamepol",
+}
+
+
+PNG = ("png",)
+"""The format of the figures of runs."""
+FORMATS = ("png", "svg")
+"""The formats of the figures of experiments."""
+
+
+def colours_of(labels: Sequence[str]) -> dict[str, str]:
+    """A colour for each label: that of its method, if no other has it, or the next that is free."""
+    found: dict[str, str] = {}
+    for label in labels:
+        colour = METHOD_COLOURS.get(label.split(" (")[0])
+        if colour is not None and colour not in found.values():
+            found[label] = colour
+    free = (colour for colour in cycle(COLOURS) if colour not in found.values())
+    return {label: found.get(label) or next(free) for label in labels}
+
+
+def save_figure(figure: Figure, folder: Path, name: str, formats: Sequence[str] = PNG) -> None:
+    """Write it once in every format; equal figures give equal files."""
+    without = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+    for suffix in formats:
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=suffix, metadata=without[suffix])
+        write_atomically(folder / f"{name}.{suffix}", buffer.getvalue())
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in row] for row in rows)
+    write_atomically(path, buffer.getvalue())

@@ -1,0 +1,215 @@
+"""Tables and lines for the terminal."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from alphamepol.environments.host import AnyClass
+from alphamepol.estimation.statistics import bootstrap_interval
+from alphamepol.measuring.evaluation import Evaluation
+
+WORDS = {"trajectory": "trajectory", "minibatch": "mini-batch"}
+
+
+MOST = 20
+"""Members of a class that tables and pictures show, in the order of the class; files have them all."""
+
+
+def show_epoch(environment_class: AnyClass, lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
+    """An epoch's metrics, one line per seed, as a table of members and as a sentence."""
+    objective, kl = (np.mean([line[name] for line in lines]) for name in ("objective", "kl"))
+    numbers = f" objective {objective:.3f}   KL {kl:.3f}   {lines[0]['iterations']} iterations"
+    entropies = _mean_by_member(environment_class, lines)
+    sentence = "entropy " + ", ".join(f"{name} {value:.2f}" for name, value in list(entropies.items())[:MOST])
+    return Group(_table(environment_class, lines), numbers), sentence
+
+
+def evaluation_table(evaluation: Evaluation, title: str) -> Table:
+    """Entropy per member, mean over seeds with the smallest and the largest, beside what is possible, or the cells."""
+    table = Table(title=Text(title), title_justify="left")
+    table.add_column("member")
+    table.add_column("probability", justify="right")
+    table.add_column("entropy", justify="right")
+    if len(evaluation.seeds) > 1:
+        table.add_column("seeds from … to", justify="right")
+    cells = evaluation.cells or {}
+    for column in [f"cells per {WORDS[per]}" for per in cells] or ["ceiling"]:
+        table.add_column(column, justify="right")
+
+    def row(name: str, probability: str, values: np.ndarray, *more: float) -> None:
+        spread = [f"{values.min():.2f} … {values.max():.2f}"] if len(evaluation.seeds) > 1 else []
+        table.add_row(name, probability, f"{values.mean():.2f}", *spread, *(_if_finite(number) for number in more))
+
+    for i, name in enumerate(evaluation.members[:MOST]):
+        more = [visited[:, i].mean() for visited in cells.values()] or [evaluation.ceilings[i]]
+        row(name, f"{evaluation.probabilities[i]:g}", evaluation.member_means[:, i], *more)
+    _add_rest(table, len(evaluation.members))
+    table.add_section()
+    row("mean", "", evaluation.mean)
+    if evaluation.alpha < 1:
+        row(f"mean of worst {evaluation.alpha:g}", "", evaluation.cvar)
+    return table
+
+
+def comparison_table(evaluations: Mapping[str, Evaluation], title: str) -> Table:
+    """Entropy of each member, and cells where there are some, a column per method: the mean over seeds and its 95 %
+    interval."""
+    first = next(iter(evaluations.values()))
+    table = Table(title=Text(title), title_justify="left")
+    table.add_column("member")
+    for label in evaluations:
+        table.add_column(Text(label), justify="right")
+    if any(map(math.isfinite, first.ceilings)):
+        table.add_column("ceiling", justify="right")
+
+    def row(name: str, values: Iterable[np.ndarray], *ceiling: float) -> None:
+        known = [text for text in map(_if_finite, ceiling) if text]
+        table.add_row(Text(name), *(_with_interval(of_seeds) for of_seeds in values), *known)
+
+    for i, name in enumerate(first.members[:MOST]):
+        means = [evaluation.member_means[:, i] for evaluation in evaluations.values()]
+        row(f"{name} (p = {first.probabilities[i]:g})", means, first.ceilings[i])
+    _add_rest(table, len(first.members))
+    table.add_section()
+    row("mean", [evaluation.mean for evaluation in evaluations.values()])
+    if first.alpha < 1:
+        row(f"mean of worst {first.alpha:g}", [evaluation.cvar for evaluation in evaluations.values()])
+    for per in first.cells or {}:
+        table.add_section()
+        for i, name in enumerate(first.members[:MOST]):
+            visited = [evaluation.cells[per][:, i] for evaluation in evaluations.values() if evaluation.cells]
+            row(f"{name}, cells per {WORDS[per]}", visited)
+    return table
+
+
+def _add_rest(table: Table, members: int) -> None:
+    if members > MOST:
+        table.add_row(f"and {members - MOST} more")
+
+
+def _if_finite(number: float) -> str:
+    return f"{number:.2f}" if math.isfinite(number) else ""
+
+
+def _with_interval(values: np.ndarray) -> str:
+    if len(values) == 1:
+        return f"{values[0]:.2f}"
+    low, high = bootstrap_interval(values)
+    return f"{values.mean():.2f}\n\\[{low:.2f}, {high:.2f}]"
+
+
+def show_iteration(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
+    """An iteration's metrics, one line per task and seed, as details and as a sentence."""
+    returns = np.array([line["return"] for line in lines])
+    sentence = f"return {returns.mean():.3f}"
+    reported = [name for name in lines[0] if name not in ("iteration", "task", "seed", "return", "seconds")]
+    means = "   ".join(f"{name.replace('_', ' ')} {np.mean([line[name] for line in lines]):.2g}" for name in reported)
+    return f" {sentence} (from {returns.min():.2f} to {returns.max():.2f})   {means}", sentence
+
+
+def finetune_table(summaries: Mapping[str, dict[str, Any]], title: str) -> Table:
+    """The mean return at the first and the last iteration, one line per initial policy."""
+    table = Table(title=Text(title), title_justify="left")
+    table.add_column("initial policy")
+    for column in ("first iteration", "last iteration", "95 % interval"):
+        table.add_column(column, justify="right")
+    for name, summary in summaries.items():
+        final, first = summary["final"], np.mean([task[0] for task in summary["returns"]])
+        interval = "{:.2f} … {:.2f}".format(*final["interval"]) if final["interval"] else ""
+        table.add_row(Text(name), f"{first:.2f}", f"{final['mean']:.2f}", interval)
+    return table
+
+
+def show_meta_iteration(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
+    """A meta-iteration's metrics, one line per seed, as details and as a sentence."""
+    before, after, kl = (np.mean([line[name] for line in lines]) for name in ("return_before", "return_after", "kl"))
+    sentence = f"return {before:.3f} before the inner step, {after:.3f} after"
+    return f" {sentence}   KL {kl:.2g}", sentence
+
+
+def show_diayn_epoch(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
+    """An epoch's metrics, one line per seed, as details and as a sentence."""
+    names = "discriminability", "reward", "action_entropy", "temperature"
+    discriminability, reward, entropy, temperature = (np.mean([line[name] for line in lines]) for name in names)
+    sentence = f"ln q(z|s) {discriminability:.3f}"
+    return f" {sentence}   reward {reward:.3f}   entropy {entropy:.2f}   temperature {temperature:.2g}", sentence
+
+
+def metatrain_table(final: Mapping[str, dict[str, Any]], title: str) -> Table:
+    """The final numbers of meta-training, with intervals over seeds."""
+    table = Table(title=Text(title), title_justify="left")
+    for column in ("", "mean", "95 % interval"):
+        table.add_column(column, justify="left" if not column else "right")
+    for name, number in final.items():
+        interval = "{:.3f} … {:.3f}".format(*number["interval"]) if number["interval"] else ""
+        table.add_row(name.replace("_", " "), f"{number['mean']:.3f}", interval)
+    return table
+
+
+def _table(environment_class: AnyClass, lines: list[dict[str, Any]]) -> Table:
+    table = Table(box=None)
+    table.add_column("member")
+    table.add_column("entropy", justify="right")
+    table.add_column("share of tail", justify="right")
+    entropies = _mean_by_member(environment_class, lines)
+    for name in environment_class.names[:MOST]:
+        share = np.mean([line["tail_share"][name] for line in lines])
+        table.add_row(name, f"{entropies[name]:.3f}" if name in entropies else "not met", f"{share:.0%}")
+    _add_rest(table, len(environment_class))
+    return table
+
+
+def _mean_by_member(environment_class: AnyClass, lines: list[dict[str, Any]]) -> dict[str, float]:
+    """Mean over the seeds that met a member."""
+    met = {
+        name: [line["entropy"][name] for line in lines if name in line["entropy"]] for name in environment_class.names
+    }
+    return {name: float(np.mean(values)) for name, values in met.items() if values}
+
+
+def class_table(environment_class: AnyClass) -> Table:
+    """The members of a class, their probabilities and the ceilings of their entropy."""
+    table = Table(box=None, padding=(0, 2))
+    for column in ("member", "probability", "entropy ceiling"):
+        table.add_column(column, justify="left" if column == "member" else "right")
+    for i, member in enumerate(environment_class.names):
+        ceiling = environment_class[i].entropy_ceiling
+        known = f"{ceiling:.3f}" if math.isfinite(ceiling) else "unknown"
+        table.add_row(member, f"{environment_class.probabilities[i]:g}", known)
+    return table
+
+
+def plain_table(
+    title: str,
+    header: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    left: Sequence[str] = (),
+    unbroken: Sequence[str] = (),
+    total: Sequence[str | Text] = (),
+    lines: bool = False,
+) -> Table:
+    """A table of text as it is.
+
+    **Arguments**
+
+    - `left`: the columns that are flush left; the others are flush right.
+    - `unbroken`: the columns that stay on one line.
+    - `total`: a last row, set apart.
+    - `lines`: draw lines between rows.
+    """
+    table = Table(title=Text(title), title_justify="left", show_lines=lines)
+    for column in header:
+        justify = "left" if column in left else "right"
+        table.add_column(column, justify=justify, no_wrap=column in unbroken, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    if total:
+        table.add_section()
+        table.add_row(*total)
+    return table

@@ -1,0 +1,1 @@
+"""Files: whole or not there, and read with care."""

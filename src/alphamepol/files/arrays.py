@@ -1,0 +1,75 @@
+"""Pytrees of arrays as safetensors files (never pickle)."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from alphamepol.files.json_files import from_json
+
+Tree = TypeVar("Tree")
+
+
+def pack(tree: Any, header: dict[str, Any]) -> bytes:
+    """A pytree of arrays and a JSON header as safetensors; equal trees give equal bytes."""
+    arrays = {name: np.asarray(leaf, order="C") for name, leaf in named_leaves(tree).items()}
+    # One metadata key: safetensors does not keep the order of several.
+    return save(arrays, metadata={"alphamepol": json.dumps(header, sort_keys=True)})
+
+
+def seal(tree: Any, header: dict[str, Any]) -> bytes:
+    """`pack`, with a sum over the arrays by which `unpack` knows that they are whole."""
+    arrays = {name: np.asarray(leaf) for name, leaf in named_leaves(tree).items()}
+    return pack(tree, {**header, "sha256": _sum(arrays)})
+
+
+def _sum(arrays: dict[str, np.ndarray]) -> str:
+    found = hashlib.sha256()
+    for name in sorted(arrays):
+        array = arrays[name]
+        found.update(f"{name} {array.dtype} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
+
+
+def unpack(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header and the arrays of a file that `pack` or `seal` wrote. Raises ValueError or OSError on anything else.
+
+    Whatever a header says, no more is read than the file has.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = from_json((file.metadata() or {}).get("alphamepol", "null"))
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+    except SafetensorError as error:
+        raise ValueError(f"not a whole safetensors file: {error}") from error
+    if not isinstance(header, dict):
+        raise ValueError("a safetensors file, but not one of alphamepol")
+    if "sha256" in header and header["sha256"] != _sum(arrays):
+        raise ValueError("it is damaged: its sum does not agree")
+    return header, arrays
+
+
+def fill(template: Tree, arrays: dict[str, np.ndarray]) -> Tree:
+    """The arrays in the structure of `template` (arrays or their shapes). Raises ValueError where they do not fit."""
+    expected = named_leaves(template)
+    if expected.keys() != arrays.keys():
+        raise ValueError(f"it holds the arrays {sorted(arrays)} instead of {sorted(expected)}")
+    for name, leaf in expected.items():
+        found = arrays[name]
+        if (found.shape, found.dtype) != (leaf.shape, leaf.dtype):
+            raise ValueError(f"{name} is {found.dtype}{list(found.shape)} instead of {leaf.dtype}{list(leaf.shape)}")
+    return jax.tree.unflatten(jax.tree.structure(template), [jnp.asarray(arrays[name]) for name in expected])
+
+
+def named_leaves(tree: Any) -> dict[str, Any]:
+    """Leaves by their path, e.g. `layers.0.weight`, in the order of the tree."""
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree.leaves_with_path(tree)
+    }

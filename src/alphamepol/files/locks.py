@@ -1,0 +1,49 @@
+"""One process at a time writes into a folder."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from alphamepol.errors import InputError
+from alphamepol.files.atomic import is_temporary
+
+LOCK = ".lock"
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder while the context lasts.
+
+    The operating system lets go of the lock when its process ends, however it ends: the file that a crash leaves
+    behind is not in the way.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise InputError(
+            f"folder: another process is writing into {folder}; wait for it to end, or choose another --folder"
+        ) from error
+    except NotImplementedError:
+        warnings.warn(
+            f"the file system of {folder} has no locks; take care that one process writes there", stacklevel=2
+        )
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def forget(folder: Path) -> None:
+    """Remove the lock's file, where nothing will be written any more."""
+    with suppress(OSError):
+        (folder / LOCK).unlink()
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether nothing is in a folder but what a process leaves that was stopped as soon as it had begun."""
+    return all(path.name == LOCK or is_temporary(path) for path in folder.iterdir())

@@ -1,0 +1,28 @@
+"""Particles that coincide."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Shaped
+
+
+@dataclass(frozen=True)
+class Aliasing:
+    """Particles that are exactly where others are."""
+
+    coinciding: float
+    """The share of particles that have a twin in their mini-batch."""
+    largest: int
+    """The most particles in one place: the smallest k with which no distance is 0."""
+
+
+def aliasing(
+    particles: Shaped[np.ndarray, "minibatches particles features"], valid: Bool[np.ndarray, "minibatches particles"]
+) -> Aliasing:
+    """Twins within each mini-batch."""
+    twins, largest = 0, 1
+    for points, of in zip(particles, valid, strict=True):
+        counts = np.unique(points[of], axis=0, return_counts=True)[1]
+        twins += int(counts[counts > 1].sum())
+        largest = max(largest, int(counts.max(initial=1)))
+    return Aliasing(twins / max(1, int(valid.sum())), largest)

@@ -1,0 +1,170 @@
+"""Distances between the state distributions of members, and the paper's bounds on them (D1)–(D5)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from alphamepol.estimation.theory import (
+    Cells,
+    diameter,
+    entropy_gap_bound,
+    entropy_of_cells,
+    one_step_bound,
+    pairs,
+    partition,
+    shares,
+    sharp_entropy_gap_bound,
+    variation,
+    wasserstein,
+    wasserstein_bound,
+)
+from alphamepol.measuring.dynamics import Dynamics
+
+POINTS = 400
+"""Particles of a member that Wasserstein distances are taken on."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Distances of state distributions, a row and a column per member, and what the theory says of them."""
+
+    members: tuple[str, ...]
+    variation_low: Float[np.ndarray, "members members"]
+    variation_high: Float[np.ndarray, "members members"]
+    diameter: tuple[float, float]
+    """(D1): the π-diameter, estimated too low and too high."""
+    wasserstein: Float[np.ndarray, "members members"]
+    wasserstein_chance: float
+    """Between two samples of one member, on average."""
+    cell_entropies: Float[np.ndarray, " members"]
+    cells: int
+    """Those that any member was in."""
+    smallest: float
+    """σ: the smallest probability of one of them in any member."""
+    horizon: int
+    ends: bool
+    """Whether trajectories ended early, which the theory does not know."""
+    dynamics: Dynamics | None
+
+    @property
+    def one_step_bound(self) -> float | None:
+        """(D2); at most 1 says something."""
+        if self.dynamics is None:
+            return None
+        found = self.dynamics.starts_differ, self.dynamics.steps_differ
+        return max(
+            (one_step_bound(float(a), float(b), self.horizon) for a, b in zip(*map(_off_diagonal, found), strict=True)),
+            default=0.0,
+        )
+
+    @property
+    def wasserstein_bound(self) -> float | None:
+        """(D3)."""
+        if self.dynamics is None:
+            return None
+        found = self.dynamics.starts_distance, self.dynamics.steps_distance
+        both = zip(*map(_off_diagonal, found), strict=True)
+        bounds = [wasserstein_bound(float(a), float(b), self.dynamics.lipschitz, self.horizon) for a, b in both]
+        return max(bounds, default=0.0)
+
+    @property
+    def entropy_gap(self) -> float:
+        """The largest difference of entropies on cells."""
+        return float(np.ptp(self.cell_entropies))
+
+    @property
+    def entropy_gap_bound(self) -> float:
+        """(D4)."""
+        return entropy_gap_bound(self.diameter[1], self.smallest)
+
+    @property
+    def sharp_entropy_gap_bound(self) -> float:
+        """(D5)."""
+        return sharp_entropy_gap_bound(self.diameter[1], self.cells)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: what is not finite, or cannot be known, is left out."""
+        numbers: dict[str, float | None] = {
+            "diameter_low": self.diameter[0],
+            "diameter_high": self.diameter[1],
+            "one_step_bound": self.one_step_bound,
+            "wasserstein": float(self.wasserstein.max()),
+            "wasserstein_chance": self.wasserstein_chance,
+            "wasserstein_bound": self.wasserstein_bound,
+            "lipschitz": None if self.dynamics is None else self.dynamics.lipschitz,
+            "entropy_gap": self.entropy_gap,
+            "entropy_gap_bound": self.entropy_gap_bound,
+            "sharp_entropy_gap_bound": self.sharp_entropy_gap_bound,
+            "smallest_probability": self.smallest,
+            "cells": self.cells,
+        }
+        return {name: value for name, value in numbers.items() if value is not None and math.isfinite(value)}
+
+
+def measure_bounds(
+    particles: Sequence[Float[np.ndarray, "_ time features"]],
+    valid: Sequence[Bool[np.ndarray, "_ time"]],
+    members: Sequence[str],
+    dynamics: Dynamics | None,
+    cells: Cells | None = None,
+    points: int = POINTS,
+) -> Bounds:
+    """Compare the state distributions of members, from trajectories in each; on `cells` of one's own, if given.
+
+    `dynamics` are of the same members, in the same order; Wasserstein distances are of so many `points` of each, at
+    most `POINTS`.
+    """
+    cells = cells or partition(np.concatenate([part[of] for part, of in zip(particles, valid, strict=True)]))
+    counts = [_count(part, of, cells) for part, of in zip(particles, valid, strict=True)]
+    distributions = np.stack([shares(of_member) for of_member in counts])
+    seen = distributions[:, distributions.max(axis=0) > 0]
+    size = len(members)
+    low, high, distance = (np.zeros((size, size)) for _ in range(3))
+    samples = [_some(part, of) for part, of in zip(particles, valid, strict=True)]
+    points = min(points, *(len(half) for halves in samples for half in halves))
+    found = {(i, j): variation(counts[i], counts[j]) for i, j in pairs(size)}
+    for (i, j), one in found.items():
+        low[i, j] = low[j, i] = one.low
+        high[i, j] = high[j, i] = one.high
+        distance[i, j] = distance[j, i] = wasserstein(samples[i][0][:points], samples[j][0][:points])
+    return Bounds(
+        members=tuple(members),
+        variation_low=low,
+        variation_high=high,
+        diameter=diameter(list(found.values())) if found else (0.0, 0.0),
+        wasserstein=distance,
+        wasserstein_chance=float(np.mean([wasserstein(*(half[:points] for half in halves)) for halves in samples])),
+        cell_entropies=np.array([entropy_of_cells(one) for one in distributions]),
+        cells=seen.shape[1],
+        smallest=float(seen.min()),
+        horizon=particles[0].shape[1],
+        ends=not all(of.all() for of in valid),
+        dynamics=dynamics,
+    )
+
+
+def _count(
+    points: Float[np.ndarray, "trajectories time features"], valid: Bool[np.ndarray, "trajectories time"], cells: Cells
+) -> Float[np.ndarray, "trajectories cells"]:
+    """How often each trajectory was in each cell."""
+    numbers = cells.numbers(points.reshape(-1, points.shape[-1])).reshape(valid.shape)
+    return np.stack(
+        [np.bincount(of[inside], minlength=cells.count) for of, inside in zip(numbers, valid, strict=True)]
+    ).astype(float)
+
+
+def _some(
+    points: Float[np.ndarray, "trajectories time features"], valid: Bool[np.ndarray, "trajectories time"]
+) -> list[Float[np.ndarray, "points features"]]:
+    """Some particles of each half of the trajectories, in random order."""
+    random = np.random.default_rng(0)
+    halves = [points[i::2][valid[i::2]] for i in range(2)] if len(points) > 1 else [points[valid]] * 2
+    return [half[random.permutation(len(half))[:POINTS]] for half in halves]
+
+
+def _off_diagonal(matrix: Float[np.ndarray, "members members"]) -> Float[np.ndarray, " pairs"]:
+    return matrix[~np.eye(len(matrix), dtype=bool)]

@@ -1,0 +1,155 @@
+"""How far apart the members of a class are after one step."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+from alphamepol.compute.keys import DYNAMICS
+from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.host import AnyClass
+from alphamepol.estimation.theory import StepSample, lipschitz, step_contrasts
+from alphamepol.measuring.particles import encode
+from alphamepol.policies.images import RandomEncoder
+from alphamepol.policies.policy import Policy
+from alphamepol.sampling.coupled import (
+    act_everywhere,
+    choose_steps,
+    difference_of_steps,
+    start_everywhere,
+    step_everywhere,
+    visit,
+)
+
+TRAJECTORIES, STATES, DRAWS = 8, 150, 16
+"""Of dynamics: trajectories per member, the states that are chosen from them, and how often a step is drawn there."""
+
+
+ASKED, KNOWN, LARGEST_OBSERVATION = 1000, 20_000, 1000
+"""Of contrasts: the steps that are compared, and those of a member that they are compared with; and numbers of an
+observation beyond which that takes too long."""
+
+
+COMPARED = 20
+"""At most so many members of a class are compared with each other, spread evenly over it: pairs are many."""
+
+
+@dataclass(frozen=True)
+class Dynamics:
+    """How far apart members are at the start and after a step, with common random numbers; rows and columns are
+    members. Only environments written in JAX can be put into a state to see."""
+
+    starts_differ: Float[np.ndarray, "members members"]
+    starts_distance: Float[np.ndarray, "members members"]
+    steps_differ: Float[np.ndarray, "members members"]
+    """Of the steps in the row's member: the share after which the other would be elsewhere, or look otherwise."""
+    steps_distance: Float[np.ndarray, "members members"]
+    """The largest mean distance after a step from the same state, over all states that were visited."""
+    lipschitz: float
+    """The largest of all members."""
+    steps: int
+    """How many were taken in each member to see whether they differ."""
+
+    def of_members(self, numbers: Int[np.ndarray, " some"]) -> "Dynamics":
+        """The part of some members."""
+        some = np.ix_(numbers, numbers)
+        return Dynamics(
+            self.starts_differ[some],
+            self.starts_distance[some],
+            self.steps_differ[some],
+            self.steps_distance[some],
+            self.lipschitz,
+            self.steps,
+        )
+
+
+def compared(members: int) -> Int[np.ndarray, " some"]:
+    """The numbers of the members that are compared, of so many."""
+    return np.unique(np.linspace(0, members - 1, min(members, COMPARED)).round().astype(int))
+
+
+def measure_dynamics(
+    policy: Policy,
+    environment_class: AnyClass,
+    horizon: int,
+    encoder: RandomEncoder | None,
+    units: Float[Array, " features"] | None,
+    *,
+    key: PRNGKeyArray,
+) -> Dynamics | None:
+    """Start and step the members that are compared with common random numbers, where states are at hand; None of a
+    host's class."""
+    if not isinstance(environment_class, EnvironmentClass):
+        return None
+    names = [environment_class.names[number] for number in compared(len(environment_class))]
+    some = EnvironmentClass({name: environment_class[name] for name in names})
+    keys = jax.random.split(jax.random.fold_in(key, DYNAMICS), 6)
+    visited = visit(policy, some, horizon=horizon, trajectories=TRAJECTORIES, key=keys[0])
+    chosen = choose_steps(visited, count=STATES, key=keys[1])
+    started = start_everywhere(some, draws=STATES, key=keys[2])
+    stepped = step_everywhere(chosen, some, draws=DRAWS, key=keys[3])
+    acted = act_everywhere(policy, chosen, some, draws=DRAWS, key=keys[4])
+    measured = partial(_as_measured, encoder=encoder, units=units)
+    starts, steps = measured(started.particles), measured(stepped)
+    members = range(len(some))
+    points, reached = measured(chosen.particles), measured(acted)
+    return Dynamics(
+        starts_differ=np.asarray(started.differ),
+        starts_distance=np.stack([[_distance(starts[i], starts[j]).mean() for j in members] for i in members]),
+        steps_differ=np.asarray(difference_of_steps(visited, some, key=keys[5])),
+        steps_distance=np.stack(
+            [[_distance(steps[:, i], steps[:, j]).mean(axis=-1).max() for j in members] for i in members]
+        ),
+        lipschitz=max(lipschitz(points[i], reached[i]) for i in members),
+        steps=int(jnp.min(jnp.sum(visited.valid, axis=1))),
+    )
+
+
+def measure_contrasts(
+    observations: Float[np.ndarray, "members trajectories time observation"],
+    actions: Shaped[np.ndarray, "members trajectories time ..."],
+    valid: Bool[np.ndarray, "members trajectories time"],
+) -> Float[np.ndarray, "members members"] | None:
+    """How well steps tell members apart, by the steps that were seen; ½ is not at all. None of large images."""
+    if observations.shape[-1] > LARGEST_OBSERVATION:
+        return None
+    members = len(observations)
+    flat_actions = actions.reshape(*valid.shape, -1) if actions.ndim > 3 else _one_hot(actions)
+    before = np.concatenate([observations, flat_actions], axis=-1)[:, :, :-1]
+    change = np.diff(observations, axis=2)
+    inside = valid[:, :, 1:]
+    before, change = (part / np.where(scale := part[inside].std(axis=0), scale, 1.0) for part in (before, change))
+    random = np.random.default_rng(0)
+
+    def some(member: int, half: int, most: int) -> StepSample:
+        rows = np.argwhere(inside[member, half::2])
+        chosen = rows[random.permutation(len(rows))[:most]]
+        return StepSample(*(part[member, half::2][tuple(chosen.T)] for part in (before, change)))
+
+    asked = [some(member, 0, ASKED) for member in range(members)]
+    known = [some(member, 1, KNOWN) for member in range(members)]
+    if any(not len(one.before) for one in (*asked, *known)):
+        return None
+    return step_contrasts(asked, known)
+
+
+def _one_hot(choices: Int[np.ndarray, "*sets"]) -> Float[np.ndarray, "*sets choices"]:
+    return np.eye(int(choices.max()) + 1)[choices]
+
+
+def _as_measured(
+    features: Shaped[Array, "*sets features"],
+    encoder: RandomEncoder | None,
+    units: Float[Array, " features"] | None,
+) -> Float[np.ndarray, "*sets measured"]:
+    """Particles as entropies are taken of them, without noise."""
+    if encoder is not None:
+        features = encode(encoder, features[None], jax.random.key(0)[None], noisy=False)[0]
+    return np.asarray(features if units is None else features / units, float)
+
+
+def _distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(first - second, axis=-1)

@@ -1,0 +1,53 @@
+"""The file that holds an evaluation: entropies, where the agent went, and a few of its ways."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from alphamepol.errors import InputError
+from alphamepol.files.arrays import seal, unpack
+from alphamepol.files.atomic import write_atomically
+from alphamepol.measuring.evaluation import Evaluation
+from alphamepol.measuring.visits import VisitMap
+
+FORMAT = "alphamepol-evaluation-1"
+PLAIN = ("class_name", "members", "probabilities", "alpha", "seeds", "ceilings", "units", "encoder_seed")
+"""Fields that the header holds."""
+
+
+def save_evaluation(evaluation: Evaluation, path: Path) -> None:
+    """Write it as safetensors; shares of time and trails in half precision, which is plenty for pictures."""
+    arrays = {"entropies": evaluation.entropies, "trajectory_entropies": evaluation.trajectory_entropies}
+    if evaluation.trails is not None:
+        arrays["trails"] = evaluation.trails.astype(np.float16)
+    for per, cells in (evaluation.cells or {}).items():
+        arrays[f"cells_per_{per}"] = cells
+    header: dict[str, Any] = {field: getattr(evaluation, field) for field in PLAIN}
+    if evaluation.visits is not None:
+        arrays["visits"] = evaluation.visits.shares.astype(np.float16)
+        header["extent"] = evaluation.visits.extent
+    write_atomically(path, seal(arrays, {"format": FORMAT, **header}))
+
+
+def load_evaluation(path: Path) -> Evaluation:
+    """Read what `save_evaluation` wrote; nothing in it runs."""
+    try:
+        header, arrays = unpack(path)
+        if header.get("format") != FORMAT:
+            raise ValueError("it holds something else")
+        fields: dict[str, Any] = {
+            name: tuple(header[name]) if isinstance(header[name], list) else header[name] for name in PLAIN
+        }
+        visits, trails = (arrays[name].astype(float) if name in arrays else None for name in ("visits", "trails"))
+        cells = {name.removeprefix("cells_per_"): value for name, value in arrays.items() if name.startswith("cells")}
+        return Evaluation(
+            **fields,
+            entropies=arrays["entropies"],
+            trajectory_entropies=arrays["trajectory_entropies"],
+            visits=None if visits is None else VisitMap(visits, tuple(header["extent"])),
+            trails=trails,
+            cells=cells or None,
+        )
+    except (KeyError, TypeError, ValueError, OSError) as error:
+        raise InputError(f"run: {path} cannot be read as an evaluation ({error})") from error

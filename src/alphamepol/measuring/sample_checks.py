@@ -1,0 +1,70 @@
+"""Samples that cannot be measured, and the sentence that says why."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from alphamepol.errors import InputError, RunError
+from alphamepol.estimation.knn import Neighbourhood
+from alphamepol.sampling.trajectories import Trajectories
+
+
+@dataclass(frozen=True)
+class Occasion:
+    """When samples were collected, in which members and for which seeds."""
+
+    when: str
+    members: Sequence[str]
+    seeds: Sequence[int]
+
+    def place(self, bad: Bool[np.ndarray, "seeds minibatches"], trajectories: Trajectories) -> str:
+        """Name the first mini-batch that is bad."""
+        seed, minibatch = np.argwhere(bad)[0]
+        member = self.members[int(trajectories.members[seed, minibatch])]
+        return f"{self.when}, seed {self.seeds[seed]}, mini-batch {minibatch}, environment {member}"
+
+
+def check_particles(trajectories: Trajectories, k: int, occasion: Occasion) -> None:
+    """Stop on particles that are not numbers, and on mini-batches too short for k neighbours."""
+    whole, counts = jax.device_get(_finite_and_counted(trajectories))
+    broken, short = ~whole, counts <= k
+    if broken.any():
+        where = occasion.place(broken, trajectories)
+        raise RunError(f"{where}: the environment returned a state that is not finite")
+    if short.any():
+        raise RunError(
+            f"{occasion.place(short, trajectories)}: its trajectories ended so early that there are not "
+            f"more than k = {k} particles; use fewer --neighbours or a larger --batch"
+        )
+
+
+@jax.jit
+def _finite_and_counted(
+    trajectories: Trajectories,
+) -> tuple[Bool[Array, "seeds minibatches"], Int[Array, "seeds minibatches"]]:
+    """Whether the valid particles of each mini-batch are all finite, and how many they are."""
+    shape = trajectories.members.shape
+    finite = jnp.all(jnp.isfinite(trajectories.particles), axis=-1) | ~trajectories.valid
+    return jnp.all(finite.reshape(*shape, -1), axis=-1), jnp.sum(trajectories.valid.reshape(*shape, -1), axis=-1)
+
+
+def check_aliasing(neighbourhood: Neighbourhood, trajectories: Trajectories, occasion: Occasion, cure: str) -> None:
+    """Stop when more than k particles coincide, which makes the entropy −∞."""
+    aliased = np.asarray(jnp.any((neighbourhood.radii == 0) & neighbourhood.valid, axis=-1))
+    if aliased.any():
+        raise RunError(
+            f"{occasion.place(aliased, trajectories)}: more than k = {neighbourhood.k} particles coincide, "
+            f"so that the entropy is minus infinity and has no gradient; {cure}"
+        )
+
+
+def check_units(units: Float[Array, " features"] | None, features: int, class_name: str) -> None:
+    """Refuse units of other particles than those that entropies are taken of."""
+    if units is not None and units.size != features:
+        raise InputError(
+            f"policy: it scales particles of {units.size} numbers, but those of class {class_name} have {features}"
+        )

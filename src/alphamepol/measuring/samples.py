@@ -1,0 +1,133 @@
+"""Samples of a class, whoever needs them: draw members, collect trajectories, measure particles, find neighbours.
+
+Training, evaluation, `check` and the measurements of experiments all go this way.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from alphamepol.compute.devices import lay
+from alphamepol.compute.stopwatch import wait
+from alphamepol.environments.cmp import Member
+from alphamepol.environments.environment_class import draw_members
+from alphamepol.environments.host import AnyClass
+from alphamepol.estimation.entropy import particle_entropy
+from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
+from alphamepol.measuring.particles import find_encoder, measurable
+from alphamepol.measuring.sample_checks import Occasion, check_aliasing, check_particles
+from alphamepol.policies.images import RandomEncoder
+from alphamepol.policies.policy import Policy
+from alphamepol.sampling.sampler import collect
+from alphamepol.sampling.trajectories import Trajectories
+from alphamepol.settings.samples import SampleSettings
+
+
+class Measured(eqx.Module):
+    """Trajectories whose particles are ready for their entropy, and the neighbours of every particle."""
+
+    trajectories: Trajectories
+    """Their particles are encoded if they are images, in units, and with noise."""
+    neighbourhood: Neighbourhood
+
+
+@dataclass(frozen=True)
+class SamplePlan:
+    """How a class is sampled and its particles are measured."""
+
+    environment_class: AnyClass
+    settings: SampleSettings
+    encoder: RandomEncoder | None
+    seeds: Sequence[int]
+    """The seeds whose policies sample, for sentences on what went wrong."""
+
+    @classmethod
+    def of(cls, environment_class: AnyClass, settings: SampleSettings, seeds: Sequence[int]) -> "SamplePlan":
+        """Make a plan with the encoder that the settings ask for."""
+        return cls(environment_class, settings, find_encoder(environment_class, settings), seeds)
+
+    def collect(
+        self,
+        policies: Policy,
+        members: Int[Array, "seeds minibatches"],
+        when: str,
+        *,
+        fewest: int | None = None,
+        keys: Key[Array, " seeds"],
+    ) -> Trajectories:
+        """Collect a mini-batch in each of the members, with each seed's policy.
+
+        Raises a `RunError` that says `when` if a state is not finite, or if a mini-batch has not more than `fewest`
+        particles; k of the settings if that is not given.
+        """
+        batch, horizon = self.settings.batch, self.settings.horizon
+        trajectories = collect(
+            policies, self.environment_class, lay(members, 2), batch=batch, horizon=horizon, keys=keys
+        )
+        trajectories = wait(lay(trajectories, 2))
+        needed = self.settings.neighbours if fewest is None else fewest
+        check_particles(trajectories, needed, self._occasion(when))
+        return trajectories
+
+    def ready(
+        self, trajectories: Trajectories, units: Float[Array, "seeds features"] | None, *, keys: Key[Array, " seeds"]
+    ) -> Trajectories:
+        """The trajectories with particles that are ready for their entropy."""
+        return measurable(trajectories, self.encoder, units, self.settings.feature_noise, keys=keys)
+
+    def measure(
+        self,
+        trajectories: Trajectories,
+        units: Float[Array, "seeds features"] | None,
+        when: str,
+        *,
+        cure: str = "start again with more --neighbours, or with a little --feature-noise",
+        keys: Key[Array, " seeds"],
+    ) -> Measured:
+        """Make particles ready and find their neighbours.
+
+        Raises a `RunError` that says `when`, and the `cure`, if more than k particles coincide.
+        """
+        ready = self.ready(trajectories, units, keys=keys)
+        neighbourhood = wait(lay(neighbours_of_minibatches(ready, self.settings.neighbours), 2))
+        check_aliasing(neighbourhood, trajectories, self._occasion(when), cure)
+        return Measured(ready, neighbourhood)
+
+    def _occasion(self, when: str) -> Occasion:
+        return Occasion(when, self.environment_class.names, self.seeds)
+
+
+@partial(jax.jit, static_argnums=(2, 3))
+def draw_epoch(
+    keys: Key[Array, " seeds"], epoch: int | Int[Array, ""], probabilities: tuple[float, ...], minibatches: int
+) -> tuple[Int[Array, "seeds minibatches"], Key[Array, " seeds"]]:
+    """Draw the members of an epoch's mini-batches from p_M, and the key of its trajectories."""
+
+    def one_seed(key):
+        members_key, trajectories_key = jax.random.split(jax.random.fold_in(key, epoch))
+        return draw_members(probabilities, minibatches, key=members_key), trajectories_key
+
+    return jax.vmap(one_seed)(keys)
+
+
+def neighbours_of_minibatches(trajectories: Trajectories, k: int) -> Neighbourhood:
+    """Find neighbours among all particles of a mini-batch, its trajectories taken together."""
+    *minibatches, batch, time, features = trajectories.particles.shape
+    particles = trajectories.particles.reshape(*minibatches, batch * time, features)
+    return nearest_neighbours(particles, k, trajectories.valid.reshape(*minibatches, batch * time))
+
+
+@jax.jit
+def entropies_of(neighbourhood: Neighbourhood) -> Float[Array, "seeds sets"]:
+    """(E3) of every set."""
+    return jax.vmap(jax.vmap(particle_entropy))(neighbourhood)
+
+
+def ceiling_of(member: Member, units: Float[Array, " features"] | None) -> float:
+    """The largest entropy that particles can have in their units."""
+    return member.entropy_ceiling - (0.0 if units is None else float(jnp.sum(jnp.log(units))))

@@ -1,0 +1,28 @@
+"""The scales that policies divide by, measured on trajectories."""
+
+import equinox as eqx
+import jax
+
+from alphamepol.policies.policy import Policy
+from alphamepol.sampling.trajectories import Trajectories
+
+
+@jax.jit
+def measure_scales(policies: Policy, trajectories: Trajectories) -> Policy:
+    """Take trajectories into what the policies' memories and scalings divide by."""
+
+    def one(policy: Policy, trajectories: Trajectories) -> Policy:
+        memory, scaling, valid = policy.memory, policy.scaling, trajectories.valid
+        if memory is not None:
+            memory = memory.measure(trajectories.perceived, trajectories.actions, valid)
+        if scaling is not None:
+            scaling = scaling.measure(trajectories.perceived[..., : policy.observation_size], valid)
+        if memory is not None and policy.scaling is not None and scaling is not None:
+            # Changes are in the units of observations, which are new.
+            units = policy.scaling.deviation / scaling.deviation
+            memory = eqx.tree_at(lambda memory: memory.change_scale, memory, memory.change_scale * units)
+        parts = memory, scaling
+        is_none = lambda leaf: leaf is None  # noqa: E731
+        return eqx.tree_at(lambda policy: (policy.memory, policy.scaling), policy, parts, is_leaf=is_none)
+
+    return jax.vmap(one)(policies, trajectories)

@@ -1,0 +1,84 @@
+"""Where agents were: shares of time on a map, and how many cells of a grid."""
+
+from dataclasses import dataclass
+
+import gymnasium
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from alphamepol.environments.cmp import Member
+
+BINS = 50
+"""Columns and rows of a map whose places are not cells already."""
+
+
+@dataclass(frozen=True)
+class VisitMap:
+    """Share of particles in each cell of a map."""
+
+    shares: Float[np.ndarray, "*sets rows columns"]
+    """Rows from south, columns from west."""
+    extent: tuple[float, float, float, float]
+    """West, east, south and north end."""
+
+
+def visit_map(
+    places: Float[np.ndarray, "*sets particles coordinates"],
+    valid: Bool[np.ndarray, "*sets particles"],
+    member: Member,
+) -> VisitMap | None:
+    """Count valid places: in the cells of the member's grid, or in 50 × 50 of its map; None unless they are in a plane.
+
+    The map is as large as the member says, or as the observation space if that is a bounded plane, if it holds them;
+    else as what was visited.
+    """
+    if places.shape[-1] != 2:
+        return None
+    (columns, rows), (west, east, south, north) = _cells(places[valid], member)
+    ends = [(west, east), (min(south, north), max(south, north))]
+    flat = zip(places.reshape(-1, *places.shape[-2:]), valid.reshape(-1, valid.shape[-1]), strict=True)
+    counts = np.stack([np.histogram2d(one[of, 0], one[of, 1], (columns, rows), ends)[0].T for one, of in flat])
+    if south > north:
+        counts = counts[:, ::-1]
+    shares = counts / counts.sum(axis=(-1, -2), keepdims=True)
+    return VisitMap(shares.reshape(*places.shape[:-2], rows, columns), (west, east, south, north))
+
+
+def _cells(
+    places: Float[np.ndarray, "particles 2"], member: Member
+) -> tuple[tuple[int, int], tuple[float, float, float, float]]:
+    """Columns and rows that are counted, and where they end."""
+    ground, space = member.map, member.observation_space
+    if ground is not None and ground.cells is not None:
+        columns, rows = ground.cells
+        return ground.cells, (-0.5, columns - 0.5, rows - 0.5, -0.5)
+    (west, south), (east, north) = places.min(axis=0).tolist(), places.max(axis=0).tolist()
+    known = [] if ground is None else [ground.extent]
+    if isinstance(space, gymnasium.spaces.Box) and space.shape == (2,) and space.is_bounded():
+        (least_x, least_y), (most_x, most_y) = space.low.tolist(), space.high.tolist()
+        known.append((least_x, most_x, least_y, most_y))
+    for ends in known:
+        slack = 0.05 * (ends[1] - ends[0])  # a body leans over the edge
+        if (
+            ends[0] - slack <= west
+            and east <= ends[1] + slack
+            and ends[2] - slack <= south
+            and north <= ends[3] + slack
+        ):
+            return (BINS, BINS), ends
+    # A map needs some width, also of who never moves.
+    (west, east), (south, north) = (
+        (low, high) if high > low else (low - 0.5, high + 0.5) for low, high in ((west, east), (south, north))
+    )
+    return (BINS, BINS), (west, east, south, north)
+
+
+def distinct_cells(
+    places: Float[np.ndarray, "*sets particles 2"], valid: Bool[np.ndarray, "*sets particles"], cells: tuple[int, int]
+) -> Int[np.ndarray, "*sets"]:
+    """How many cells of a grid of `cells` columns and rows were visited in each set."""
+    columns, rows = cells
+    numbers = (places[..., 1] * columns + places[..., 0]).astype(int)
+    visited = np.zeros((*valid.shape[:-1], columns * rows + 1), bool)
+    np.put_along_axis(visited, np.where(valid, numbers, columns * rows), True, axis=-1)
+    return visited[..., :-1].sum(axis=-1)

@@ -1,0 +1,141 @@
+"""Pieces of an HTML page that needs nothing but itself."""
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+REPLAY = '<div class="replay">'
+"""Where a page has this, it needs `page.js`."""
+
+
+_SOFT = " class='soft'"
+
+
+class Html(str):
+    """Text that is HTML already; all other text is escaped."""
+
+
+def safe(text: str) -> str:
+    return text if isinstance(text, Html) else escape(text)
+
+
+def together(*parts: str) -> Html:
+    """Parts one after the other; those that are no HTML are escaped."""
+    return Html("".join(safe(part) for part in parts))
+
+
+def paragraph(*parts: str, soft: bool = False) -> Html:
+    """A paragraph; a `soft` one is set in grey."""
+    return Html(f"<p{_SOFT if soft else ''}>{together(*parts)}</p>")
+
+
+def heading(text: str) -> Html:
+    """A heading inside a section."""
+    return Html(f"<h3>{safe(text)}</h3>")
+
+
+def strong(text: str) -> Html:
+    return Html(f"<b>{safe(text)}</b>")
+
+
+def emphasised(text: str) -> Html:
+    return Html(f"<i>{safe(text)}</i>")
+
+
+def code(text: str) -> Html:
+    """A word of code."""
+    return Html(f"<code>{safe(text)}</code>")
+
+
+def code_block(text: str) -> Html:
+    """Lines of code."""
+    return Html(f"<pre>{safe(text)}</pre>")
+
+
+def marked(kind: str, text: str) -> Html:
+    """Text in the style of a kind, such as a verdict."""
+    return Html(f'<span class="{escape(kind)}">{safe(text)}</span>')
+
+
+def bullets(items: Iterable[str]) -> Html:
+    return Html(f"<ul>{_items(items)}</ul>")
+
+
+def numbered(items: Iterable[str]) -> Html:
+    return Html(f"<ol>{_items(items)}</ol>")
+
+
+def _items(items: Iterable[str]) -> str:
+    return "".join(f"<li>{safe(item)}</li>" for item in items)
+
+
+def details(summary: str, content: str) -> Html:
+    """Lines of code that unfold under a summary."""
+    return Html(f"<details><summary>{safe(summary)}</summary>{code_block(content)}</details>")
+
+
+def page(title: str, sections: Iterable[tuple[str, str, str]], introduction: str) -> str:
+    """The whole page; sections are (anchor, heading, content)."""
+    sections = [section for section in sections if section[2]]
+    links = "".join(f'<a href="#{anchor}">{escape(heading)}</a>' for anchor, heading, _ in sections)
+    body = "".join(
+        f'<section id="{anchor}"><h2>{escape(heading)}</h2>{content}</section>\n'
+        for anchor, heading, content in sections
+    )
+    moving = f"<script>\n{_resource('page.js')}</script>\n" if REPLAY in body else ""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>{escape(title)}</title>
+<style>
+{_resource("page.css")}</style>
+</head>
+<body>
+<h1>{escape(title)}</h1>
+{introduction}
+<nav>{links}</nav>
+{body}{moving}</body>
+</html>
+"""
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Html:
+    """A table; columns `numbers` are set flush right."""
+
+    def line(cells: Sequence[str], tag: str, scope: str = "") -> str:
+        kinds = [' class="number"' if column in numbers else "" for column in range(len(cells))]
+        inside = (f"<{tag}{scope}{kind}>{safe(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+        return f"<tr>{''.join(inside)}</tr>"
+
+    top, body = line(header, "th", ' scope="col"'), "\n".join(line(row, "td") for row in rows)
+    return Html(f'<div class="wide"><table><thead>{top}</thead><tbody>\n{body}\n</tbody></table></div>\n')
+
+
+def picture(path: Path, caption: str) -> Html:
+    """A PNG inside the page."""
+    data = base64.b64encode(path.read_bytes()).decode()
+    return Html(
+        f'<figure><img alt="{escape(caption)}" src="data:image/png;base64,{data}">'
+        f"<figcaption>{escape(caption)}</figcaption></figure>\n"
+    )
+
+
+def replay(data: dict[str, Any]) -> Html:
+    """A canvas on which trajectories move, with its controls; `page.js` says what the data is."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    return Html(f"""{REPLAY}<div class="controls"><button type="button">Play</button>
+<input type="range" min="1" max="{data["steps"]}" value="{data["steps"]}" aria-label="time step">
+<output aria-live="off"></output></div><canvas role="img" aria-label="trajectories on maps"></canvas>
+<script type="application/json">{text}</script></div>
+""")
+
+
+def _resource(name: str) -> str:
+    return files("alphamepol.pages").joinpath(name).read_text()

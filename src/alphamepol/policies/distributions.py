@@ -1,0 +1,87 @@
+"""Distributions over actions: what a policy gives for an observation."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from alphamepol.policies.memory import ActionRange
+
+EDGE = 1 - 1e-6
+"""How close to the ends of its range a squashed action is told apart from them."""
+
+
+class Normal(eqx.Module):
+    """Independent normal distributions of the action's components."""
+
+    mean: Float[Array, " action"]
+    log_std: Float[Array, " action"]
+
+    def sample(self, *, key: PRNGKeyArray) -> Float[Array, " action"]:
+        return self.mean + jnp.exp(self.log_std) * jax.random.normal(key, self.log_std.shape)
+
+    def log_prob(self, action: Float[Array, " action"]) -> Float[Array, ""]:
+        standardised = (action - self.mean) * jnp.exp(-self.log_std)
+        normaliser = jnp.sum(self.log_std) + 0.5 * len(self.log_std) * jnp.log(2 * jnp.pi)
+        return -0.5 * jnp.sum(standardised**2) - normaliser
+
+    def kl(self, other: "Normal") -> Float[Array, ""]:
+        """KL(self ‖ other)."""
+        ratio = jnp.exp(2 * (self.log_std - other.log_std))
+        distance = ((self.mean - other.mean) * jnp.exp(-other.log_std)) ** 2
+        return jnp.sum(other.log_std - self.log_std + 0.5 * (ratio + distance - 1.0))
+
+
+class Categorical(eqx.Module):
+    """One of finitely many actions."""
+
+    logits: Float[Array, " actions"]
+
+    def sample(self, *, key: PRNGKeyArray) -> Int[Array, ""]:
+        return jax.random.categorical(key, self.logits)
+
+    def log_prob(self, action: Int[Array, ""]) -> Float[Array, ""]:
+        return jax.nn.log_softmax(self.logits)[action]
+
+    def kl(self, other: "Categorical") -> Float[Array, ""]:
+        """KL(self ‖ other)."""
+        log_p, log_q = jax.nn.log_softmax(self.logits), jax.nn.log_softmax(other.logits)
+        return jnp.sum(jnp.exp(log_p) * (log_p - log_q))
+
+
+class SquashedNormal(eqx.Module):
+    """The hyperbolic tangent of a normal distribution, stretched to the range of actions, which it never leaves."""
+
+    normal: Normal
+    actions: ActionRange = eqx.field(static=True)
+
+    def sample(self, *, key: PRNGKeyArray) -> Float[Array, " action"]:
+        return self.stretch(jnp.tanh(self.normal.sample(key=key)))
+
+    def sample_within(self, *, key: PRNGKeyArray) -> tuple[Float[Array, " action"], Float[Array, ""]]:
+        """An action in units of half its range, from −1 to 1, and the logarithm of its density in these units."""
+        before = self.normal.sample(key=key)
+        return jnp.tanh(before), self.normal.log_prob(before) - jnp.sum(_log_slope(before))
+
+    def stretch(self, within: Float[Array, " action"]) -> Float[Array, " action"]:
+        """From −1 … 1 to the range of actions."""
+        stretched = jnp.array(self.actions.middles) + jnp.array(self.actions.half_ranges) * within
+        return jnp.clip(stretched, jnp.array(self.actions.low), jnp.array(self.actions.high))  # rounding may leave it
+
+    def log_prob(self, action: Float[Array, " action"]) -> Float[Array, ""]:
+        half_ranges = jnp.array(self.actions.half_ranges)
+        within = (action - jnp.array(self.actions.middles)) / half_ranges
+        before = jnp.arctanh(jnp.clip(within, -EDGE, EDGE))
+        return self.normal.log_prob(before) - jnp.sum(_log_slope(before) + jnp.log(half_ranges))
+
+    def kl(self, other: "SquashedNormal") -> Float[Array, ""]:
+        """KL(self ‖ other), that of what is squashed: squashing loses nothing."""
+        return self.normal.kl(other.normal)
+
+
+def _log_slope(before: Float[Array, " action"]) -> Float[Array, " action"]:
+    """ln(1 − tanh²), safe where tanh is 1 up to rounding."""
+    return 2 * (jnp.log(2.0) - before - jax.nn.softplus(-2 * before))
+
+
+Distribution = Normal | SquashedNormal | Categorical

@@ -1,0 +1,75 @@
+"""The shape of policies that can act in a class of environments."""
+
+import math
+from typing import NamedTuple
+
+import gymnasium
+
+from alphamepol.environments.host import AnyClass
+from alphamepol.environments.images import Shape, image_shape
+from alphamepol.errors import InputError
+from alphamepol.policies.memory import ActionRange
+from alphamepol.policies.policy import Policy, SquashedPolicy
+
+
+class PolicyShape(NamedTuple):
+    """What the spaces of a class ask of a policy."""
+
+    kind: str
+    observation_size: int
+    action_size: int
+    actions: ActionRange
+    image: Shape | None = None
+    """The shape of observations, if they are images."""
+
+    @classmethod
+    def of_spaces(cls, observation_space: gymnasium.Space, action_space: gymnasium.Space) -> "PolicyShape":
+        """Gaussian for vectors of actions, categorical for a finite choice; convolutional for images."""
+        image = image_shape(observation_space)
+        if image is None and (
+            not isinstance(observation_space, gymnasium.spaces.Box) or len(observation_space.shape) != 1
+        ):
+            raise InputError(
+                f"observation_space: {observation_space} is not possible, only vectors (Box) and images (uint8, "
+                f"height x width x channels, at least 7 x 7)"
+            )
+        inputs = math.prod(observation_space.shape or ())
+        if isinstance(action_space, gymnasium.spaces.Discrete) and action_space.start == 0:
+            choices = int(action_space.n)
+            return cls("categorical", inputs, choices, ActionRange(choices), image)
+        if isinstance(action_space, gymnasium.spaces.Box) and len(action_space.shape) == 1:
+            actions = ActionRange(0, tuple(action_space.low.tolist()), tuple(action_space.high.tolist()))
+            return cls("gaussian", inputs, actions.size, actions, image)
+        raise InputError(f"action_space: {action_space} is not possible, only vectors (Box) and Discrete from 0 on")
+
+
+def policy_shape(environment_class: AnyClass) -> PolicyShape:
+    """What policies that can act in a class are like."""
+    return PolicyShape.of_spaces(environment_class[0].observation_space, environment_class[0].action_space)
+
+
+def check_policy_fits(policy: Policy, environment_class: AnyClass, what: str = "policy") -> None:
+    """Refuse a policy that cannot act in a class; `what` names it."""
+    needed = policy_shape(environment_class)
+    if policy.kind != needed.kind and (policy.kind, needed.kind) != ("squashed", "gaussian"):
+        name = environment_class.name
+        raise InputError(f"{what}: it is {policy.kind}, but class {name} needs a {needed.kind} policy")
+    sizes = policy.observation_size, policy.action_size
+    if sizes != (needed.observation_size, needed.action_size):
+        raise InputError(
+            f"{what}: it maps {sizes[0]} observation numbers to {sizes[1]} action numbers, but "
+            f"class {environment_class.name} needs {needed.observation_size} and {needed.action_size}"
+        )
+    image = policy.trunk and policy.trunk.shape
+    if image != needed.image:
+        raise InputError(
+            f"{what}: it sees {f'images {image}' if image else 'vectors'}, but observations of class "
+            f"{environment_class.name} are {f'images {needed.image}' if needed.image else 'vectors'}"
+        )
+    squashed = policy if isinstance(policy, SquashedPolicy) else None
+    for does, part in (("remembers", policy.memory), ("scales", policy.scaling), ("squashes", squashed)):
+        if part is not None and part.actions != needed.actions:
+            raise InputError(
+                f"{what}: it {does} actions within {part.actions.describe()}, but those of class "
+                f"{environment_class.name} are within {needed.actions.describe()}"
+            )

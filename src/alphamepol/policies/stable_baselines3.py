@@ -1,0 +1,195 @@
+"""Policies in Stable-Baselines3's zip files. Written by its own `save`; read back without running anything in them."""
+
+import io
+import pickle
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from alphamepol.errors import InputError
+from alphamepol.files.json_files import from_json
+from alphamepol.policies.files import check_numbers, read_actions
+from alphamepol.policies.memory import Memory
+from alphamepol.policies.memory_observation import memory_space
+from alphamepol.policies.policy import CategoricalPolicy, GaussianPolicy, Policy, SquashedPolicy
+from alphamepol.policies.unscaled import unscaled
+
+CRITIC_HIDDEN = [64, 64]
+MEMORY = "alphamepol_memory"
+"""The attribute of a model that says what its observations remember."""
+ACTOR, HEAD = "mlp_extractor.policy_net.", "action_net."
+
+
+def to_sb3_zip(policy: Policy, observation_space: gymnasium.Space, action_space: gymnasium.Space) -> bytes:
+    """A model with this policy and a fresh value network, as PPO of Stable-Baselines3 saves it.
+
+    PPO and sb3_contrib's TRPO both load it and train on. It is PPO that saves it, because TRPO would save a gradient
+    clipping of 0, with which PPO learns nothing; and it has the default `target_kl` of TRPO, which needs one.
+    """
+    if policy.trunk is not None:
+        raise InputError("to: Stable-Baselines3 has other networks for images than ours; export to safetensors")
+    if isinstance(policy, SquashedPolicy):
+        raise InputError("to: PPO and TRPO of Stable-Baselines3 have no squashed policies; export to safetensors")
+    policy = unscaled(policy)
+    if policy.memory is not None:
+        if policy.memory.recurrence is not None:
+            raise InputError(
+                "to: Stable-Baselines3 has no policy with a GRU, which memory recurrent is; export to safetensors, or "
+                "pre-train with --memory last"
+            )
+        observation_space = memory_space(observation_space, policy.memory)
+    if isinstance(action_space, gymnasium.spaces.Box) and not action_space.is_bounded():
+        raise InputError(f"to: Stable-Baselines3 needs bounded actions, these are {action_space}")
+    torch, PPO = _import_sb3()
+    architecture = policy.architecture
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = PPO(
+            "MlpPolicy",
+            _Spaces(observation_space, action_space),
+            gae_lambda=0.98,
+            target_kl=0.01,
+            policy_kwargs={
+                "net_arch": {"pi": list(architecture["hidden"]), "vf": CRITIC_HIDDEN},
+                "activation_fn": torch.nn.ReLU,
+            },
+            device="cpu",
+        )
+    weights = model.policy.state_dict()
+    for name, array in _to_state_dict(policy).items():
+        weights[name] = torch.from_numpy(np.array(array))
+    model.policy.load_state_dict(weights)
+    # Attributes that JSON can hold come through Stable-Baselines3's own load and save as they are.
+    setattr(model, MEMORY, policy.memory and _describe_memory(policy.memory))
+    buffer = io.BytesIO()
+    model.save(buffer)
+    return buffer.getvalue()
+
+
+def read_sb3_zip(path: Path) -> Policy:
+    """The policy of a Stable-Baselines3 zip: its weights alone are read, with PyTorch's `weights_only`.
+
+    Raises ValueError if it holds no policy of ours: a ReLU network, without feature extractor, of vectors.
+    """
+    torch, _ = _import_sb3()
+    try:
+        with zipfile.ZipFile(path) as file:
+            _check_sizes(file, path.stat().st_size)
+            settings = from_json(file.read("data"))
+            weights = file.read("policy.pth")
+        with zipfile.ZipFile(io.BytesIO(weights)) as file:
+            _check_sizes(file, len(weights))
+        state = torch.load(io.BytesIO(weights), map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise ValueError("its weights are not plain tensors, and nothing else is opened") from error
+    except (zipfile.BadZipFile, RuntimeError, EOFError) as error:
+        raise ValueError("it is no whole zip of Stable-Baselines3") from error
+    # What is not JSON is described beside its pickle, which stays closed.
+    activation = str(settings.get("policy_kwargs", {}).get("activation_fn", "Tanh"))
+    if not activation.endswith(".ReLU'>"):
+        raise ValueError(f"its activation is {activation}, only ReLU is possible")
+    actions = str(settings["action_space"][":type:"])
+    if not actions.endswith((".Box'>", ".Discrete'>")):
+        raise ValueError(f"its actions are {actions}, only Box and Discrete are possible")
+    if sum(tensor.nbytes for tensor in state.values()) > len(weights):
+        raise ValueError("it says that its weights are larger than they are")
+    policy = _from_state_dict({name: np.asarray(tensor) for name, tensor in state.items()})
+    memory = settings.get(MEMORY) and _read_memory(policy, **settings[MEMORY])
+    policy = eqx.tree_at(lambda policy: policy.memory, policy, memory, is_leaf=lambda leaf: leaf is None)
+    check_numbers(policy)
+    return policy
+
+
+def _check_sizes(file: zipfile.ZipFile, size: int) -> None:
+    """Raise ValueError if what a zip holds would be much larger than the zip: Stable-Baselines3 and PyTorch do not
+    compress. No more is read than it says."""
+    if sum(part.file_size for part in file.infolist()) > 20 * size + 2**20:
+        raise ValueError("what it says that it holds is much larger than it is")
+
+
+def _describe_memory(memory: Memory) -> dict[str, Any]:
+    return {
+        "actions": memory.actions.describe(),
+        "change_scale": memory.change_scale.tolist(),
+        "action_scale": memory.action_scale.tolist(),
+        "measured_steps": float(memory.measured_steps),
+    }
+
+
+def _read_memory(
+    policy: Policy,
+    actions: dict[str, Any],
+    change_scale: list[float],
+    action_scale: list[float],
+    measured_steps: float,
+) -> Memory:
+    """The inverse of `_describe_memory`. Raises ValueError if it is no memory of this policy."""
+    applied = read_actions(actions, policy.kind, policy.layers[-1].weight.shape[0])
+    memory = Memory(len(change_scale), applied, key=jax.random.key(0))
+    parts = lambda memory: (memory.change_scale, memory.action_scale, memory.measured_steps)  # noqa: E731
+    arrays = tuple(jnp.array(number, jnp.float32) for number in (change_scale, action_scale, measured_steps))
+    if [array.shape for array in arrays] != [part.shape for part in parts(memory)]:
+        raise ValueError("the scales of its memory are not one number each")
+    memory = eqx.tree_at(parts, memory, arrays)
+    if memory.inputs != policy.observation_size:
+        raise ValueError("its memory does not fit its network")
+    return memory
+
+
+def _to_state_dict(policy: Policy) -> dict[str, Any]:
+    """Our weights under the names of Stable-Baselines3's actor-critic policy."""
+    *hidden, last = policy.layers
+    # Activations count in torch.nn.Sequential, so layers have even numbers.
+    names = [f"{ACTOR}{2 * i}" for i in range(len(hidden))] + [HEAD.rstrip(".")]
+    state = {}
+    for name, layer in zip(names, [*hidden, last], strict=True):
+        state |= {f"{name}.weight": layer.weight, f"{name}.bias": layer.bias}
+    return state | ({"log_std": policy.log_std} if isinstance(policy, GaussianPolicy) else {})
+
+
+def _from_state_dict(state: Mapping[str, np.ndarray]) -> Policy:
+    """The inverse of `_to_state_dict`, the value network left out."""
+    known = (ACTOR, HEAD, "mlp_extractor.value_net.", "value_net.", "log_std")
+    strange = sorted(name for name in state if not name.startswith(known))
+    if strange:
+        raise ValueError(f"it has {strange[0]}, which a policy of vectors does not have")
+    numbers = sorted({int(name[len(ACTOR) :].split(".")[0]) for name in state if name.startswith(ACTOR)})
+    prefixes = [f"{ACTOR}{number}." for number in numbers] + [HEAD]
+    weights = [(state[f"{prefix}weight"], state[f"{prefix}bias"]) for prefix in prefixes]
+    sizes = weights[0][0].shape[1], weights[-1][0].shape[0], [len(bias) for _, bias in weights[:-1]]
+    policy: Policy
+    if "log_std" in state:
+        policy = GaussianPolicy(*sizes, key=jax.random.key(0))
+        if state["log_std"].shape != policy.log_std.shape:
+            raise ValueError("its σ depends on the state, which is not possible here")
+        policy = eqx.tree_at(lambda policy: policy.log_std, policy, jnp.asarray(state["log_std"]))
+    else:
+        policy = CategoricalPolicy(*sizes, key=jax.random.key(0))
+    arrays = [jnp.asarray(array, jnp.float32) for pair in weights for array in pair]
+    if [array.shape for array in arrays] != [leaf.shape for leaf in jax.tree.leaves(policy.layers)]:
+        raise ValueError("its layers do not fit together")
+    layers = jax.tree.unflatten(jax.tree.structure(policy.layers), arrays)
+    return eqx.tree_at(lambda policy: policy.layers, policy, layers)
+
+
+class _Spaces(gymnasium.Env):
+    """Stable-Baselines3 takes spaces from an environment; this one has nothing else."""
+
+    def __init__(self, observation_space: gymnasium.Space, action_space: gymnasium.Space):
+        self.observation_space, self.action_space = observation_space, action_space
+
+
+def _import_sb3() -> tuple[Any, Any]:
+    try:
+        import torch
+        from stable_baselines3 import PPO
+    except ImportError as error:
+        raise InputError('sb3: Stable-Baselines3 is not installed; install "alphamepol[sb3]"') from error
+    return torch, PPO

@@ -1,0 +1,45 @@
+"""A policy that scales what it sees and does, as one that does not."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from alphamepol.errors import InputError
+from alphamepol.policies.policy import GaussianPolicy, Policy
+
+
+def unscaled(policy: Policy) -> Policy:
+    """The same policy without scaling, which becomes part of its first and last layer and of its memory."""
+    scaling, memory = policy.scaling, policy.memory
+    if scaling is None:
+        return policy
+    if policy.trunk is not None:
+        raise InputError("policy: it scales images, each pixel by itself, which cannot become part of its convolutions")
+    size = scaling.mean.shape[-1]
+
+    def take_in(weight: Float[Array, "out inputs"], bias: Float[Array, " out"]) -> tuple[Array, Array]:
+        """A layer of scaled observations, as one of plain ones."""
+        of_observation = weight[:, :size] / scaling.deviation
+        return weight.at[:, :size].set(of_observation), bias - of_observation @ scaling.mean
+
+    first, *others = policy.layers
+    weight, bias = take_in(first.weight, first.bias)  # pyright: ignore[reportArgumentType] (it has a bias)
+    layers = [eqx.tree_at(lambda layer: (layer.weight, layer.bias), first, (weight, bias)), *others]
+    if isinstance(policy, GaussianPolicy):
+        middle, half = jnp.array(scaling.actions.middles), jnp.array(scaling.actions.half_ranges)
+        last = layers[-1]
+        scaled = last.weight * half[:, None], last.bias * half + middle
+        layers[-1] = eqx.tree_at(lambda layer: (layer.weight, layer.bias), last, scaled)
+        policy = eqx.tree_at(lambda policy: policy.log_std, policy, policy.log_std + jnp.log(half))
+    if memory is not None:
+        memory = eqx.tree_at(lambda memory: memory.change_scale, memory, memory.change_scale * scaling.deviation)
+        if memory.recurrence is not None:
+            cell = memory.recurrence
+            taken = take_in(cell.weight_ih, cell.bias)  # pyright: ignore[reportArgumentType] (it has a bias)
+            memory = eqx.tree_at(lambda m: (m.recurrence.weight_ih, m.recurrence.bias), memory, taken)
+    return eqx.tree_at(
+        lambda policy: (policy.layers, policy.memory, policy.scaling),
+        policy,
+        (tuple(layers), memory, None),
+        is_leaf=lambda leaf: leaf is None,
+    )

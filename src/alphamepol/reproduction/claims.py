@@ -1,0 +1,244 @@
+"""What the paper says, as statements about runs that statistics decide."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from alphamepol.errors import InputError
+from alphamepol.estimation.statistics import (
+    Estimate,
+    Sample,
+    contrast,
+    estimate,
+    probability_of_improvement,
+    weighted_interquartile_mean,
+)
+from alphamepol.reproduction.planned import Finetuning, Planned
+from alphamepol.reproduction.store import Store, Stored
+
+Verdict = Literal["holds", "fails", "undecided"]
+
+ALIKE = 0.1
+"""Nats, or return, by which numbers may differ that are "about the same"."""
+
+
+ENOUGH = 0.5
+"""The share of the planned work below which a shorter run decides nothing."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number of every seed, or of every seed and task, of a run."""
+
+    name: str
+    run: Planned
+    read: Callable[[Stored], Sample]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A sum of the means of quantities, each times a factor, is above a number, below one, or within one of 0.
+
+    It holds if the whole 95 % interval says so, fails if the whole interval says the opposite, and is undecided else.
+    """
+
+    says: str
+    terms: tuple[tuple[float, Quantity], ...]
+    above: float | None = None
+    below: float | None = None
+    within: float | None = None
+    minor: bool = False
+    """Worth a line only if it does not hold."""
+
+    def judge(self, found: Estimate) -> Verdict:
+        if found.interval is None:
+            return "undecided"
+        low, high = found.interval
+        if self.within is not None:
+            outside = low > self.within or high < -self.within
+            return "fails" if outside else "holds" if -self.within <= low and high <= self.within else "undecided"
+        if self.below is not None:
+            return "holds" if high < self.below else "fails" if low >= self.below else "undecided"
+        assert self.above is not None
+        return "holds" if low > self.above else "fails" if high <= self.above else "undecided"
+
+    @property
+    def rule(self) -> str:
+        if self.within is not None:
+            return f"within ±{self.within:g}"
+        return f"above {self.above:g}" if self.below is None else f"below {self.below:g}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A finding of the paper."""
+
+    id: str
+    says: str
+    statements: tuple[Statement, ...]
+
+    @property
+    def runs(self) -> list[Planned]:
+        """What it takes to decide it."""
+        return list(dict.fromkeys(q.run for statement in self.statements for _, q in statement.terms))
+
+
+@dataclass(frozen=True)
+class JudgedStatement:
+    """A statement and what the runs say of it."""
+
+    statement: Statement
+    verdict: Verdict
+    found: Estimate | None
+    """Of the sum."""
+    terms: tuple[tuple[Quantity, Estimate, Estimate], ...]
+    """Mean and inter-quartile mean of each quantity."""
+    improvement: Estimate | None
+    """The probability that the first is above the second, where two are compared."""
+    missing: tuple[str, ...]
+    """Runs that are not there, or did not keep what is asked for."""
+    shortfalls: tuple[str, ...]
+    """How runs fall short of what was planned."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "says": self.statement.says,
+            "verdict": self.verdict,
+            "rule": self.statement.rule,
+            "found": self.found and self.found.to_dict(),
+            "terms": [
+                {"name": quantity.name, "mean": mean.to_dict(), "interquartile_mean": iqm.to_dict()}
+                for quantity, mean, iqm in self.terms
+            ],
+            "probability_of_improvement": self.improvement and self.improvement.to_dict(),
+            "missing": list(self.missing),
+            "shortfalls": list(self.shortfalls),
+        }
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A claim and its verdict."""
+
+    claim: Claim
+    parts: tuple[JudgedStatement, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """It fails if a statement fails, and holds if all do."""
+        verdicts = {part.verdict for part in self.parts}
+        return "fails" if "fails" in verdicts else "holds" if verdicts == {"holds"} else "undecided"
+
+    @property
+    def was_run(self) -> bool:
+        """Whether all its runs are there, at least shorter ones."""
+        return not any(part.missing for part in self.parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "id": self.claim.id,
+            "claim": self.claim.says,
+            "verdict": self.verdict,
+            "statements": [part.to_dict() for part in self.parts],
+        }
+
+
+def decide(claim: Claim, store: Store) -> Decision:
+    """What the runs in the folder say of a claim."""
+    return Decision(claim, tuple(_judge(statement, store) for statement in claim.statements))
+
+
+def _judge(statement: Statement, store: Store) -> JudgedStatement:
+    found = {quantity.run: store.find(quantity.run) for _, quantity in statement.terms}
+    missing = tuple(run.name for run, stored in found.items() if stored is None)
+    shortfalls = tuple(
+        f"{run.name}: {stored.shortfall}" for run, stored in found.items() if stored and stored.shortfall
+    )
+    if missing:
+        return JudgedStatement(statement, "undecided", None, (), None, missing, shortfalls)
+    samples: list[tuple[float, Quantity, Sample]] = []
+    for factor, quantity in statement.terms:
+        stored = found[quantity.run]
+        assert stored is not None
+        try:
+            samples.append((factor, quantity, quantity.read(stored)))
+        except (InputError, KeyError) as error:  # of a run from before
+            missing = (f"{quantity.run.name}, which did not keep its {error}",)
+            return JudgedStatement(statement, "undecided", None, (), None, missing, shortfalls)
+    if len({_tasks(stored) for stored in found.values()}) > 1:
+        missing = tuple(f"{run.name} on the same tasks" for run in found)
+        return JudgedStatement(statement, "undecided", None, (), None, missing, shortfalls)
+    sum_of_means = contrast([(factor, sample) for factor, _, sample in samples], [q.run for _, q, _ in samples])
+    terms = tuple(
+        (quantity, estimate(sample), estimate(sample, weighted_interquartile_mean)) for _, quantity, sample in samples
+    )
+    verdict = statement.judge(sum_of_means)
+    if any(stored.share < ENOUGH for stored in found.values() if stored is not None):
+        verdict = "undecided"
+    improvement = None
+    if [factor for factor, _, _ in samples] == [1.0, -1.0]:
+        improvement = probability_of_improvement(samples[0][2], samples[1][2])
+    return JudgedStatement(statement, verdict, sum_of_means, terms, improvement, (), shortfalls)
+
+
+def _tasks(stored: Stored | None) -> str | None:
+    """The tasks of fine-tuning: numbers are compared task by task."""
+    if stored is None or "returns" not in stored.summary:
+        return None
+    return json.dumps(stored.summary.get("tasks"))
+
+
+def greater(first: Quantity, second: Quantity, by: float = 0.0) -> Statement:
+    """The first is above the second; by more than so much, or, if that is negative, at least not so much below."""
+    relation = f"is not {-by:g} below" if by < 0 else ">"
+    more = f" by more than {by:g}" if by > 0 else ""
+    return Statement(f"{first.name} {relation} {second.name}{more}", ((1.0, first), (-1.0, second)), above=by)
+
+
+def alike(first: Quantity, second: Quantity, within: float = ALIKE) -> Statement:
+    terms = ((1.0, first), (-1.0, second))
+    return Statement(f"{first.name} ≈ {second.name}, within {within:g}", terms, within=within)
+
+
+def above(quantity: Quantity, level: float) -> Statement:
+    return Statement(f"{quantity.name} > {level:g}", ((1.0, quantity),), above=level)
+
+
+def below(quantity: Quantity, level: float) -> Statement:
+    return Statement(f"{quantity.name} < {level:g}", ((1.0, quantity),), below=level)
+
+
+def rising(quantities: Sequence[Quantity], slack: float = ALIKE) -> tuple[Statement, ...]:
+    """From first to last they rise, and no step goes down by more than the slack."""
+    steps = [
+        dataclasses.replace(greater(later, earlier, by=-slack), minor=True) for earlier, later in pairwise(quantities)
+    ]
+    return greater(quantities[-1], quantities[0]), *steps
+
+
+def entropy_in(run: Planned, member: str, label: str | None = None) -> Quantity:
+    """The entropy of a run's final policies in a member."""
+    name = f"H of {label or run.label} in {member}"
+    return Quantity(name, run, lambda stored: Sample.of_seeds(stored.summary["entropy"][member]))
+
+
+def mean_entropy(run: Planned) -> Quantity:
+    """E^1 under p_M."""
+    return Quantity(f"mean H of {run.label}", run, lambda stored: Sample.of_seeds(stored.summary["mean"]))
+
+
+def final_return(run: Finetuning) -> Quantity:
+    """The return of the last iteration of fine-tuning, of every task and seed."""
+
+    return Quantity(f"return from {run.label} in {run.member}", run, lambda stored: returns_at(stored, -1))
+
+
+def returns_at(stored: Stored, iteration: int) -> Sample:
+    """The returns of an iteration of fine-tuning, of every task and seed."""
+    by_seed = stored.summary.get("returns_by_seed") or [stored.summary["returns"]]
+    return Sample.of_tasks(np.array(by_seed, float)[:, :, iteration].T, stored.policies)

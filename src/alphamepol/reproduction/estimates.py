@@ -1,0 +1,126 @@
+"""How long runs will take: their arithmetic over the rate of this device, corrected by runs that are done."""
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+
+from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.finetuning.config import FinetuneConfig
+from alphamepol.algorithms.metatraining.config import MetatrainConfig
+from alphamepol.compute.machine import cores
+from alphamepol.environments.registry import StepCost, find_entry
+from alphamepol.reproduction.planned import AnyConfig, Identity, Planned
+from alphamepol.reproduction.store import Store
+from alphamepol.runs.description import device_name
+from alphamepol.runs.metrics import read_metrics
+
+# Rough numbers; what is measured on the way corrects them.
+SHARE = {"cpu": 0.4, "gpu": 0.2}
+"""Of the rate of matrix products that whole runs reach."""
+OVERHEAD = {"cpu": 20.0, "gpu": 40.0}
+"""Seconds of start, compilation, evaluation and figures."""
+UPDATE = {"cpu": 4e-3, "gpu": 3e-4}
+"""Seconds of an update of DIAYN, which is too small to fill a device."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Estimates seconds on this device."""
+
+    store: Store
+
+    def seconds(self, run: Planned) -> float:
+        """How long a run will still take."""
+        whole = self._rough(run.class_name, run.config, run.identity)
+        return whole * self._correction(run) * self._left(run)
+
+    def _left(self, run: Planned) -> float:
+        """The share of a run that is still to be done."""
+        path = self.store.place_of(run) / "metrics.jsonl"
+        lines = read_metrics(path) if path.is_file() else []
+        if not lines:
+            return 1.0
+        done: int = lines[-1]["epoch" if "epoch" in lines[-1] else "iteration"] + 1
+        return 1 - min(1.0, done / _steps_of(run.config))
+
+    def _rough(self, class_name: str, config: AnyConfig, identity: Identity) -> float:
+        kind, entry = _backend(), find_entry(class_name)
+        cost = entry.cost if entry else StepCost()
+        flops, updates, steps = _work(cost, config, identity)
+        stepping = steps / (cost.host_steps_per_second * cores()) if cost.host_steps_per_second else 0.0
+        return OVERHEAD[kind] + flops / (self._rate * SHARE[kind]) + updates * UPDATE[kind] + stepping
+
+    def _correction(self, run: Planned) -> float:
+        """What runs of this kind took on this device over what was thought: of the same class, or else of any."""
+        done = [
+            (
+                stored.description["class"] == run.class_name,
+                stored.summary["seconds"]["total"]
+                / self._rough(stored.description["class"], stored.config, stored.identity),
+            )
+            for stored in self.store.all()
+            if stored.description["command"] == run.command and stored.summary.get("device") == device_name()
+        ]
+        alike = [ratio for same, ratio in done if same] or [ratio for _, ratio in done]
+        return statistics.median(alike) if alike else 1.0
+
+    @cached_property
+    def _rate(self) -> float:
+        return product_rate()
+
+
+def _steps_of(config: AnyConfig) -> int:
+    """Epochs or iterations of a run."""
+    if isinstance(config, MetatrainConfig):
+        return config.epochs if config.method == "diayn" else config.iterations
+    return config.epochs if isinstance(config, PretrainConfig) else config.iterations
+
+
+def _work(cost: StepCost, config: AnyConfig, identity: Identity) -> tuple[float, float, float]:
+    """Floating-point operations, updates of DIAYN, and steps of environments."""
+    command = identity["command"]
+    row = 2.0 * (sum(a * b for a, b in pairwise(config.hidden)) + 4 * sum(config.hidden))
+    row += 2 * cost.image_multiplications
+    if isinstance(config, FinetuneConfig):
+        steps = config.iterations * config.steps * config.tasks * config.seeds
+        return 35 * steps * row, 0.0, steps
+    if isinstance(config, MetatrainConfig):
+        if config.method == "diayn":
+            return 0.0, float(config.epochs * config.steps * (config.seeds if _backend() == "cpu" else 1)), 0.0
+        steps = config.iterations * config.tasks * config.trajectories * config.horizon * config.seeds
+        return 181 * steps * row, 0.0, 0.0
+    if command == "untrained":
+        return 0.0, 0.0, config.evaluation_batches * config.batch * config.horizon * config.seeds * 2
+    epochs = identity["batches"] if command == "gradient-variance" else config.epochs
+    steps = epochs * config.trajectories * config.horizon * config.seeds
+    share = config.gradient_share if config.alpha == 1 else config.alpha
+    iterations = config.max_off_policy_iterations
+    if config.update == "on-policy":
+        passes = 6
+    else:
+        passes = 1 + iterations * (1 + 3 * share) if share < 1 else 3 * (1 + iterations)
+    return passes * steps * row, 0.0, steps
+
+
+def _backend() -> str:
+    return "cpu" if jax.default_backend() == "cpu" else "gpu"
+
+
+def product_rate(width: int = 300, products: int = 50, rounds: int = 3) -> float:
+    """FLOPs a second of float32 products like those of a hidden layer, at their best."""
+    rows = 1600 if _backend() == "cpu" else 400_000
+    weights = jax.random.normal(jax.random.key(0), (width, width)) / width**0.5
+    chain = jax.jit(lambda x: jax.lax.fori_loop(0, products, lambda _, x: weights @ x, x))
+    x = jax.block_until_ready(chain(jnp.ones((width, rows))))
+    seconds: Sequence[float] = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        jax.block_until_ready(chain(x))
+        seconds.append(time.perf_counter() - start)
+    return 2 * products * rows * width**2 / min(seconds)

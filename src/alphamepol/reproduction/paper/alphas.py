@@ -1,0 +1,84 @@
+"""gridworld-slope with other percentiles: α as a dial between the likely and the adverse member."""
+
+from pathlib import Path
+
+from alphamepol.estimation.statistics import Estimate, Sample, estimate
+from alphamepol.figures.bars import draw_bars
+from alphamepol.reproduction.claims import Claim, Quantity, entropy_in, rising
+from alphamepol.reproduction.drawings import Drawing, Found
+from alphamepol.reproduction.experiment import Experiment
+from alphamepol.reproduction.planned import Planned, Pretraining
+from alphamepol.reproduction.scale import Scale
+from alphamepol.reproduction.store import Stored
+
+CLASS, MEMBERS = "gridworld-slope", ("GWS", "GWN")
+ALPHAS = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1)
+
+
+def experiment(scale: Scale) -> Experiment:
+    runs = [scale.pretraining(CLASS, alpha=alpha) for alpha in ALPHAS]
+    beside = (scale.untrained(CLASS), *(scale.specialist(CLASS, number, 2, seeds=5) for number in range(2)))
+    return Experiment(
+        name="alphas",
+        title="gridworld-slope: α from 1 to 0.1",
+        claims=(
+            Claim(
+                "alpha-dial",
+                "lowering α (1, 0.7, 0.5, 0.35, 0.2, 0.1) raises GWN's entropy and lowers GWS's",
+                (
+                    *rising([entropy_in(run, "GWN") for run in runs]),
+                    *rising([entropy_in(run, "GWS") for run in reversed(runs)]),
+                ),
+            ),
+            Claim(
+                "alpha-composition",
+                "the smaller α, the larger GWN's share of the tail in the first epochs",
+                rising([tail_share(run, "GWN") for run in runs], slack=0.05),
+            ),
+        ),
+        drawings=(
+            Drawing(
+                "alpha-entropies",
+                "State entropy in each member for each α, with 95 % intervals over seeds. Dashed: the ceiling.",
+                (*runs, *beside),
+                _entropies,
+            ),
+            Drawing(
+                "alpha-composition",
+                "GWN's share of the mini-batches that the first ten epochs learn from (it is met one time in five).",
+                tuple(runs),
+                _shares,
+            ),
+        ),
+    )
+
+
+def tail_share(run: Planned, member: str) -> Quantity:
+    """A member's share of the tail in the first epochs."""
+
+    def read(stored: Stored) -> Sample:
+        return Sample.of_seeds(stored.summary["first_tail_share"][member])
+
+    return Quantity(f"{member}'s share of the tail of {run.label}", run, read)
+
+
+def _entropies(found: Found, folder: Path, name: str) -> None:
+    groups: dict[str, dict[str, Estimate]] = {}
+    for run, stored in found.items():
+        for number, member in enumerate(MEMBERS):
+            if run.member_alone in (None, number):
+                values = estimate(entropy_in(run, member).read(stored))
+                groups.setdefault(_group(run), {})[member] = values
+    ceiling: float = next(iter(found.values())).summary["ceiling"]["GWN"]  # that of GWS, too: the map is the same
+    draw_bars(groups, folder, name, ylabel="state entropy", levels=dict.fromkeys(groups, ceiling))
+
+
+def _shares(found: Found, folder: Path, name: str) -> None:
+    groups = {_group(run): {"GWN": estimate(tail_share(run, "GWN").read(stored))} for run, stored in found.items()}
+    draw_bars(groups, folder, name, ylabel="share of the tail")
+
+
+def _group(run: Planned) -> str:
+    if not isinstance(run, Pretraining):
+        return run.label
+    return f"α = {run.config.alpha:g}" if run.member_alone is None else "alone"

@@ -1,0 +1,89 @@
+"""The baseline b = −VaR of the on-policy gradient: same performance, less variance?"""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+from alphamepol.estimation.statistics import Sample, estimate
+from alphamepol.figures.bars import draw_bars
+from alphamepol.reproduction.claims import Claim, Quantity, above, alike
+from alphamepol.reproduction.drawings import Drawing, Found
+from alphamepol.reproduction.experiment import Experiment
+from alphamepol.reproduction.planned import GradientVariance, Planned, Pretraining
+from alphamepol.reproduction.scale import Scale, ScaleName
+from alphamepol.reproduction.store import Stored
+
+CLASS, ALPHA = "gridworld-slope", 0.35
+EPOCHS: dict[ScaleName, int] = {"paper": 300, "quick": 60}
+LEARNING_RATES: dict[ScaleName, float] = {"paper": 1e-4, "quick": 3e-4}
+"""On-policy epochs take one step where off-policy ones take thirty: more of both."""
+BATCHES = 50
+
+
+def experiment(scale: Scale) -> Experiment:
+    with_b, without = (_on_policy(scale, baseline=baseline) for baseline in (True, False))
+    variances = [GradientVariance(run, BATCHES if scale.name == "paper" else 10) for run in (with_b, without)]
+    names = {with_b: "with b", without: "without b"}
+    return Experiment(
+        name="baseline",
+        title="The baseline of the on-policy gradient",
+        claims=(
+            Claim(
+                "baseline",
+                "α = 0.35, with and without b: same performance, smaller gradient variance with b",
+                (
+                    alike(worst(with_b, "with b"), worst(without, "without b")),
+                    *(above(excess_variance(run, names[run.init]), 0.0) for run in variances),
+                ),
+            ),
+        ),
+        drawings=(
+            Drawing(
+                "baseline-variance",
+                "Variance of the on-policy gradient from batch to batch, summed over all parameters, at final policies",
+                tuple(variances),
+                _variances,
+            ),
+        ),
+    )
+
+
+def _on_policy(scale: Scale, *, baseline: bool) -> Pretraining:
+    config = dataclasses.replace(
+        scale.pretraining(CLASS, alpha=ALPHA, seeds=4).config,
+        update="on-policy",
+        baseline=baseline,
+        epochs=EPOCHS[scale.name],
+        learning_rate=LEARNING_RATES[scale.name],
+    )
+    return Pretraining(CLASS, config)
+
+
+def worst(run: Planned, label: str) -> Quantity:
+    """E^α of the final policies, per seed."""
+    return Quantity(f"E^0.35 {label}", run, lambda stored: Sample.of_seeds(stored.summary["cvar"]))
+
+
+def excess_variance(run: GradientVariance, label: str) -> Quantity:
+    """ln of the variance without b over that with it, on the same batches, per seed."""
+
+    def read(stored: Stored) -> Sample:
+        without, with_b = (np.array(stored.summary[f"variance_{part}"]) for part in ("without", "with_baseline"))
+        return Sample.of_seeds(np.log(without / with_b))
+
+    return Quantity(f"ln (variance without b / with b) at policies trained {label}", run, read)
+
+
+def _variances(found: Found, folder: Path, name: str) -> None:
+    groups = {}
+    for run, stored in found.items():
+        assert isinstance(run, GradientVariance)
+        label = "trained with b" if run.init.config.baseline else "trained without b"
+        parts = {"gradient with b": "with_baseline", "gradient without b": "without"}
+        groups[label] = {
+            shown: estimate(Sample.of_seeds(np.log10(stored.summary[f"variance_{part}"])))
+            for shown, part in parts.items()
+        }
+    if groups:
+        draw_bars(groups, folder, name, ylabel="log10 of the variance")

@@ -1,0 +1,31 @@
+"""gridworld-counterexample: two maps about equally hard, where risk aversion should make no difference."""
+
+from alphamepol.reproduction import drawings
+from alphamepol.reproduction.claims import Claim, alike, entropy_in, mean_entropy
+from alphamepol.reproduction.experiment import Experiment
+from alphamepol.reproduction.scale import Scale
+
+CLASS, MEMBERS = "gridworld-counterexample", ("four-rooms", "two-halls")
+
+
+def experiment(scale: Scale) -> Experiment:
+    risk_averse, neutral = (scale.pretraining(CLASS, seeds=4, alpha=alpha) for alpha in (0.35, 1.0))
+    random, alone = scale.untrained(CLASS, seeds=4), [scale.specialist(CLASS, number, 2) for number in range(2)]
+    return Experiment(
+        name="counter-gridworld",
+        title="gridworld-counterexample: two maps, equally hard",
+        claims=(
+            Claim(
+                "counter-grid",
+                "gridworld-counterexample: αMEPOL (0.35) ≈ MEPOL everywhere (50 epochs)",
+                (
+                    alike(mean_entropy(risk_averse), mean_entropy(neutral)),
+                    *(alike(entropy_in(risk_averse, member), entropy_in(neutral, member)) for member in MEMBERS),
+                ),
+            ),
+        ),
+        drawings=(
+            drawings.entropies("counter-grid", (risk_averse, neutral, random, *alone)),
+            drawings.heat_maps("counter-grid", (neutral, risk_averse, random)),
+        ),
+    )

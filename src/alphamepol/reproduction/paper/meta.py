@@ -1,0 +1,79 @@
+"""The meta-learning baselines: how they train, and TRPO from them."""
+
+import numpy as np
+
+from alphamepol.estimation.statistics import Sample
+from alphamepol.reproduction import drawings
+from alphamepol.reproduction.claims import Claim, Quantity, above, below, final_return, greater
+from alphamepol.reproduction.experiment import Experiment
+from alphamepol.reproduction.planned import Metatraining
+from alphamepol.reproduction.scale import Scale
+from alphamepol.reproduction.store import Stored
+
+CLASSES = ("gridworld-slope", "multigrid")
+MEMBERS = {"gridworld-slope": ("GWS", "GWN"), "multigrid": ("MG0",)}
+ALPHAS = {"gridworld-slope": 0.2, "multigrid": 0.1}
+GROWTH = 0.5
+"""Nats of ln q(z|s), from the first tenth of the epochs to the last, below which discriminability stalls."""
+
+
+def experiment(scale: Scale) -> Experiment:
+    maml = {name: scale.metatraining(name, "maml-r") for name in CLASSES}
+    diayn = {name: scale.metatraining(name, "diayn") for name in CLASSES}
+    both = {name: scale.metatraining(name, "maml-diayn", diayn[name]) for name in CLASSES}
+    runs = {
+        member: [
+            scale.finetuning(name, member, init)
+            for init in (scale.pretraining(name, alpha=ALPHAS[name]), maml[name], both[name], None)
+        ]
+        for name in CLASSES
+        for member in MEMBERS[name]
+    }
+    of_member = {member: [final_return(run) for run in runs[member]] for member in runs}
+    return Experiment(
+        name="meta-training",
+        title="Meta-training: MAML+R, DIAYN and MAML+DIAYN",
+        claims=(
+            Claim(
+                "meta",
+                "TRPO from αMEPOL beats MAML+R and MAML+DIAYN in GWS, GWN and MultiGrid",
+                tuple(greater(values[0], other) for values in of_member.values() for other in values[1:3]),
+            ),
+            Claim(
+                "meta-adapts",
+                "MAML+R adapts within its one inner step; DIAYN's discriminability grows in gridworld-slope, stalls in "
+                "multigrid",
+                (
+                    *(above(inner_gain(run), 0.0) for run in maml.values()),
+                    above(growth(diayn["gridworld-slope"]), GROWTH),
+                    below(growth(diayn["multigrid"]), GROWTH),
+                ),
+            ),
+        ),
+        drawings=(
+            *(drawings.returns("meta", member, runs[member]) for member in runs),
+            *(drawings.adaptation("meta", maml[name]) for name in CLASSES),
+            *(drawings.discriminability("meta", diayn[name]) for name in CLASSES),
+        ),
+    )
+
+
+def inner_gain(run: Metatraining) -> Quantity:
+    """What the inner step adds to the return, mean of the last ten iterations, per seed."""
+
+    def read(stored: Stored) -> Sample:
+        after, before = (np.array(stored.summary[part])[:, -10:] for part in ("return_after", "return_before"))
+        return Sample.of_seeds((after - before).mean(axis=1))
+
+    return Quantity(f"gain by the inner step of {run.label} on {run.class_name}", run, read)
+
+
+def growth(run: Metatraining) -> Quantity:
+    """How much discriminability grows from the first tenth of the epochs to the last, per seed."""
+
+    def read(stored: Stored) -> Sample:
+        values = np.array(stored.summary["discriminability"])
+        tenth = max(1, values.shape[1] // 10)
+        return Sample.of_seeds(values[:, -tenth:].mean(axis=1) - values[:, :tenth].mean(axis=1))
+
+    return Quantity(f"growth of DIAYN's ln q(z|s) on {run.class_name}", run, read)

@@ -1,0 +1,44 @@
+"""MiniGrid: a large easy grid, and one behind a door; and TRPO from there.
+
+The paper claims nothing of the entropies, which depend on the encoder; they stand beside the returns.
+"""
+
+from alphamepol.reproduction import drawings
+from alphamepol.reproduction.claims import Claim, alike, final_return, greater
+from alphamepol.reproduction.experiment import Experiment
+from alphamepol.reproduction.scale import Scale
+
+CLASS, MEMBERS = "minigrid", ("EasyG", "AdvG")
+PICTURES = {"EasyG": "alphamepol/EasyG-v0", "AdvG": "alphamepol/AdvG-v0"}
+CLEARLY, SLIGHTLY = 0.05, 0.2
+"""Of return: more than the one, less than the other."""
+
+
+def experiment(scale: Scale) -> Experiment:
+    risk_averse, neutral = (scale.pretraining(CLASS, alpha=alpha) for alpha in (0.2, 1.0))
+    random, alone = scale.untrained(CLASS), [scale.specialist(CLASS, number, 2) for number in range(2)]
+    inits = (risk_averse, neutral, None)
+    runs = {member: [scale.finetuning(CLASS, member, init, seeds=5) for init in inits] for member in MEMBERS}
+    easy, adverse = ([final_return(run) for run in runs[member]] for member in MEMBERS)
+    return Experiment(
+        name="minigrid",
+        title="MiniGrid",
+        claims=(
+            Claim(
+                "minigrid-finetune",
+                "EasyG: MEPOL slightly above αMEPOL; AdvG: αMEPOL clearly above MEPOL; both above Random",
+                (
+                    greater(easy[1], easy[0]),
+                    alike(easy[1], easy[0], SLIGHTLY),
+                    greater(adverse[0], adverse[1], by=CLEARLY),
+                    *(greater(one, member[2]) for member in (easy, adverse) for one in member[:2]),
+                ),
+            ),
+        ),
+        drawings=(
+            drawings.renders("minigrid", "The two grids, and what the agent sees.", PICTURES),
+            drawings.entropies("minigrid", (risk_averse, neutral, random, *alone)),
+            drawings.heat_maps("minigrid", (neutral, risk_averse, random)),
+            *(drawings.returns("minigrid", member, runs[member]) for member in MEMBERS),
+        ),
+    )

@@ -1,0 +1,81 @@
+"""gridworld-slope: what the worst fifth of entropies buys, and what it costs."""
+
+import numpy as np
+
+from alphamepol.estimation.risk import weighted_cvar
+from alphamepol.estimation.statistics import Sample
+from alphamepol.reproduction import drawings
+from alphamepol.reproduction.claims import Claim, Quantity, above, alike, below, entropy_in, greater, mean_entropy
+from alphamepol.reproduction.experiment import Experiment
+from alphamepol.reproduction.planned import Planned
+from alphamepol.reproduction.scale import Scale
+from alphamepol.reproduction.store import Stored
+
+CLASS, MEMBERS = "gridworld-slope", ("GWS", "GWN")
+MUCH = 0.5
+"""Nats that make a difference a large one."""
+HEAVY = 1.0
+"""Nats between the median and the mean of the worst tenth that make a lower tail a heavy one."""
+
+
+def experiment(scale: Scale) -> Experiment:
+    risk_averse, neutral = scale.pretraining(CLASS, alpha=0.2), scale.pretraining(CLASS, alpha=1.0)
+    alone = {member: scale.specialist(CLASS, number, 2, seeds=5) for number, member in enumerate(MEMBERS)}
+    random = scale.untrained(CLASS)
+    return Experiment(
+        name="slope",
+        title="gridworld-slope: exploring both members, or the likely one",
+        claims=(
+            Claim(
+                "slope-mean",
+                "E^1 over p_M is about the same for αMEPOL and MEPOL",
+                (alike(mean_entropy(risk_averse), mean_entropy(neutral)),),
+            ),
+            Claim(
+                "slope-easy",
+                "in GWS, MEPOL > αMEPOL, MEPOL near the member's own optimum (trained on GWS alone)",
+                (
+                    greater(entropy_in(neutral, "GWS"), entropy_in(risk_averse, "GWS")),
+                    alike(entropy_in(neutral, "GWS"), entropy_in(alone["GWS"], "GWS", "a policy trained there alone,")),
+                ),
+            ),
+            Claim(
+                "slope-adverse",
+                "in GWN, αMEPOL ≫ MEPOL",
+                (greater(entropy_in(risk_averse, "GWN"), entropy_in(neutral, "GWN"), by=MUCH),),
+            ),
+            Claim(
+                "slope-robust",
+                "αMEPOL explores GWS and GWN about equally",
+                (alike(entropy_in(risk_averse, "GWS"), entropy_in(risk_averse, "GWN")),),
+            ),
+            Claim(
+                "slope-tail",
+                "of 200 trajectories under p_M, MEPOL's H has a heavy lower tail, αMEPOL's does not",
+                (above(lower_tail(neutral), HEAVY), below(lower_tail(risk_averse), HEAVY)),
+            ),
+        ),
+        drawings=(
+            drawings.entropies("slope", (risk_averse, neutral, random, *alone.values())),
+            drawings.histogram("slope", (neutral, risk_averse)),
+            drawings.heat_maps("slope", (neutral, risk_averse, random, *alone.values())),
+        ),
+    )
+
+
+def lower_tail(run: Planned) -> Quantity:
+    """How far the worst tenth of trajectories under p_M lies below the median, per seed."""
+
+    def read(stored: Stored) -> Sample:
+        evaluation = stored.evaluation
+        values = evaluation.trajectory_entropies
+        weights = np.repeat(np.array(evaluation.probabilities), values.shape[-1]) / values.shape[-1]
+        return Sample.of_seeds([_depth(seed.ravel().astype(float), weights) for seed in values])
+
+    return Quantity(f"depth of the lower tail of {run.label}", run, read)
+
+
+def _depth(values: np.ndarray, weights: np.ndarray) -> float:
+    order = np.argsort(values)
+    median = values[order][np.searchsorted(np.cumsum(weights[order]), 0.5)]
+    return float(median - weighted_cvar(values, weights, 0.1))

@@ -1,0 +1,35 @@
+"""gridworld-slope: TRPO from the pre-trained policies."""
+
+from alphamepol.reproduction import drawings
+from alphamepol.reproduction.claims import Claim, above, alike, final_return
+from alphamepol.reproduction.experiment import Experiment
+from alphamepol.reproduction.scale import Scale
+
+CLASS, MEMBERS = "gridworld-slope", ("GWS", "GWN")
+HIGH = 0.8
+"""A return that is high: at least so many goals are reached."""
+NEAR = 0.15
+"""Two means over fifty goals that differ by less are near each other."""
+
+
+def experiment(scale: Scale) -> Experiment:
+    inits = [scale.pretraining(CLASS, alpha=0.2), scale.pretraining(CLASS, alpha=1.0), None]
+    runs = {member: [scale.finetuning(CLASS, member, init) for init in inits] for member in MEMBERS}
+    easy, adverse = ([final_return(run) for run in runs[member]] for member in MEMBERS)
+    return Experiment(
+        name="slope-finetuning",
+        title="gridworld-slope: reinforcement learning from the pre-trained policies",
+        claims=(
+            Claim(
+                "slope-finetune",
+                "TRPO return over 50 goals: αMEPOL high in both; MEPOL high in GWS, near Random in GWN",
+                (
+                    above(easy[0], HIGH),
+                    above(adverse[0], HIGH),
+                    above(easy[1], HIGH),
+                    alike(adverse[1], adverse[2], NEAR),
+                ),
+            ),
+        ),
+        drawings=tuple(drawings.returns("slope", member, runs[member]) for member in MEMBERS),
+    )

@@ -1,0 +1,291 @@
+"""The runs that experiments are made of: what each computes, by which it is known, and how it is done."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.finetuning.config import FinetuneConfig
+from alphamepol.algorithms.finetuning.finetune import finetune
+from alphamepol.algorithms.metatraining.config import MetatrainConfig
+
+AMOUNTS = {
+    "pretrain": ("epochs", "seeds"),
+    "finetune": ("iterations", "tasks", "seeds"),
+    "metatrain": ("iterations", "epochs", "seeds"),
+    "untrained": ("seeds",),
+    "gradient-variance": ("seeds",),
+}
+"""By command: the fields in which a run that had less time may fall short of what was planned."""
+
+ALONE = "trained there alone"
+"""The label of policies trained for one member."""
+
+OF_RANDOM = ("hidden", "initial_log_std", "memory", "recurrent_units", "normalise")
+"""Fields of fine-tuning that count only where it begins with untrained policies."""
+
+AnyConfig = PretrainConfig | FinetuneConfig | MetatrainConfig
+"""The settings of a run."""
+
+Identity = dict[str, Any]
+"""What a run computes, without where and when: equal runs have equal ones."""
+
+FindFolder = Callable[["Planned"], Path]
+"""Where the folder of a run is that another needs."""
+
+
+class Planned(Protocol):
+    """A run that someone asks for."""
+
+    @property
+    def command(self) -> str:
+        """What kind of run it is."""
+        ...
+
+    @property
+    def class_name(self) -> str: ...
+
+    @property
+    def config(self) -> AnyConfig: ...
+
+    @property
+    def name(self) -> str:
+        """What it is, as part of a file name."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """What figures call its method."""
+        ...
+
+    @property
+    def needs(self) -> tuple["Planned", ...]:
+        """The runs that must be done before."""
+        ...
+
+    @property
+    def member_alone(self) -> int | None:
+        """The number of the member that it is trained for alone, if it is."""
+        ...
+
+    @property
+    def identity(self) -> Identity:
+        """What it computes."""
+        ...
+
+    def do(self, folder: Path, find: FindFolder) -> None:
+        """Do it, or go on with what is in the folder."""
+        ...
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """Policies pre-trained on a class."""
+
+    class_name: str
+    config: PretrainConfig
+
+    command: str = field(default="pretrain", init=False)
+    needs: tuple[Planned, ...] = field(default=(), init=False)
+
+    @property
+    def name(self) -> str:
+        only = [] if self.member_alone is None else [f"only-{self.member_alone}"]
+        update = [] if self.config.update == "off-policy" else ["on-policy" + ("" if self.config.baseline else "-no-b")]
+        return "-".join([self.class_name, f"alpha-{self.config.alpha:g}", *only, *update])
+
+    @property
+    def label(self) -> str:
+        return ALONE if self.member_alone is not None else self.config.label
+
+    @property
+    def member_alone(self) -> int | None:
+        """The number of the member that it is trained for alone, if it is."""
+        return member_alone(self.config.probabilities)
+
+    @property
+    def identity(self) -> Identity:
+        return identity_of(self.command, self.class_name, self.config)
+
+    def do(self, folder: Path, find: FindFolder) -> None:
+        from alphamepol.algorithms.alphamepol.run import pretrain
+
+        pretrain(self.class_name, self.config, folder=folder, resume=(folder / "config.json").is_file())
+
+
+@dataclass(frozen=True)
+class Untrained:
+    """How policies explore that pre-training with these settings begins with, not regressed to anything: Random."""
+
+    class_name: str
+    config: PretrainConfig
+
+    command: str = field(default="untrained", init=False)
+    member_alone: None = field(default=None, init=False)
+    label: str = field(default="Random", init=False)
+    needs: tuple[Planned, ...] = field(default=(), init=False)
+
+    @property
+    def name(self) -> str:
+        return f"{self.class_name}-random"
+
+    @property
+    def identity(self) -> Identity:
+        return identity_of(self.command, self.class_name, self.config)
+
+    def do(self, folder: Path, find: FindFolder) -> None:
+        from alphamepol.reproduction.measurements import measure_untrained
+
+        measure_untrained(self.class_name, self.config, folder)
+
+
+@dataclass(frozen=True)
+class Metatraining:
+    """Policies meta-trained on a class; MAML on the skills of another run, if one is given."""
+
+    class_name: str
+    config: MetatrainConfig
+    diayn: "Metatraining | None" = None
+
+    command: str = field(default="metatrain", init=False)
+    member_alone: None = field(default=None, init=False)
+
+    @property
+    def name(self) -> str:
+        return f"{self.class_name}-{self.config.method}"
+
+    @property
+    def label(self) -> str:
+        return self.config.label
+
+    @property
+    def needs(self) -> tuple[Planned, ...]:
+        return () if self.diayn is None else (self.diayn,)
+
+    @property
+    def identity(self) -> Identity:
+        skills = {} if self.diayn is None else {"diayn": self.diayn.identity}
+        return identity_of(self.command, self.class_name, self.config, **skills)
+
+    def do(self, folder: Path, find: FindFolder) -> None:
+        from alphamepol.algorithms.metatraining.run import metatrain
+
+        skills = None if self.diayn is None else find(self.diayn)
+        metatrain(self.class_name, self.config, diayn=skills, folder=folder, resume=(folder / "config.json").is_file())
+
+
+@dataclass(frozen=True)
+class Finetuning:
+    """TRPO in a member, from the policies of another run or, if there is none, from untrained ones."""
+
+    class_name: str
+    member: str
+    config: FinetuneConfig
+    init: Pretraining | Metatraining | None = None
+
+    command: str = field(default="finetune", init=False)
+    member_alone: None = field(default=None, init=False)
+
+    @property
+    def name(self) -> str:
+        return f"finetune-{self.member}-{'random' if self.init is None else self.init.name}"
+
+    @property
+    def label(self) -> str:
+        return "Random" if self.init is None else self.init.label
+
+    @property
+    def needs(self) -> tuple[Planned, ...]:
+        return () if self.init is None else (self.init,)
+
+    @property
+    def identity(self) -> Identity:
+        init = "random" if self.init is None else self.init.identity
+        return identity_of(self.command, self.class_name, self.config, member=self.member, init=init)
+
+    def do(self, folder: Path, find: FindFolder) -> None:
+
+        finetune(
+            "random" if self.init is None else find(self.init),
+            self.member,
+            self.config,
+            environment_class=self.class_name,
+            folder=folder,
+            resume=(folder / "config.json").is_file(),
+        )
+
+
+@dataclass(frozen=True)
+class GradientVariance:
+    """How much the on-policy gradient varies from batch to batch, with the baseline and without, on the same batches:
+    for the policies that a run ended with."""
+
+    init: Pretraining
+    batches: int
+
+    command: str = field(default="gradient-variance", init=False)
+    member_alone: None = field(default=None, init=False)
+
+    @property
+    def class_name(self) -> str:
+        return self.init.class_name
+
+    @property
+    def config(self) -> PretrainConfig:
+        return self.init.config
+
+    @property
+    def name(self) -> str:
+        return f"gradient-variance-{self.init.name}"
+
+    @property
+    def label(self) -> str:
+        return self.init.label
+
+    @property
+    def needs(self) -> tuple[Planned, ...]:
+        return (self.init,)
+
+    @property
+    def identity(self) -> Identity:
+        parts = {"init": self.init.identity, "batches": self.batches}
+        return identity_of(self.command, self.class_name, self.config, **parts)
+
+    def do(self, folder: Path, find: FindFolder) -> None:
+        from alphamepol.reproduction.measurements import measure_gradient_variance
+
+        measure_gradient_variance(find(self.init), self.class_name, self.config, self.batches, folder)
+
+
+def member_alone(probabilities: Sequence[float]) -> int | None:
+    """The number of the only member that can be drawn, if others were there."""
+    return list(probabilities).index(1) if len(probabilities) > 1 and 1 in probabilities else None
+
+
+def identity_of(command: str, class_name: str, config: AnyConfig, **parts: Any) -> Identity:
+    """Of the settings only those that differ from their defaults: a field that is added later changes nothing."""
+    ignored = ["checkpoint_every", "diagnostics"] + (["evaluation_batches"] if command != "untrained" else [])
+    if command == "finetune" and parts["init"] != "random":
+        ignored += OF_RANDOM
+    changed = {}
+    for one in dataclasses.fields(config):
+        value = getattr(config, one.name)
+        if one.name not in ignored and value != one.default:
+            changed[one.name] = list(value) if isinstance(value, tuple) else value
+    return {"command": command, "class": class_name, "config": changed, **parts}
+
+
+def hash_of(identity: Identity) -> str:
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+
+def family_of(identity: Identity) -> Identity:
+    """The identity without amounts, its own and those of the runs that it began from."""
+    dropped = AMOUNTS[identity["command"]]
+    config = {name: value for name, value in identity["config"].items() if name not in dropped}
+    inner = {part: family_of(identity[part]) for part in ("init", "diayn") if isinstance(identity.get(part), dict)}
+    return {**identity, "config": config, **inner}

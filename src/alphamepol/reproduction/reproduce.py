@@ -1,0 +1,236 @@
+"""`alphamepol reproduce`: do the runs of experiments, draw their figures, and decide what the paper claims."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from alphamepol.errors import InputError, RunError
+from alphamepol.figures.tables import plain_table
+from alphamepol.files.atomic import write_atomically
+from alphamepol.files.json_files import read_json, to_json
+from alphamepol.files.locks import held
+from alphamepol.reproduction.catalogue import all_experiments, choose_experiments
+from alphamepol.reproduction.claims import Decision, decide
+from alphamepol.reproduction.estimates import Clock
+from alphamepol.reproduction.experiment import Experiment
+from alphamepol.reproduction.planned import Metatraining, Planned, Pretraining
+from alphamepol.reproduction.report import report_runs, shown, write_report
+from alphamepol.reproduction.scale import Scale, ScaleName
+from alphamepol.reproduction.store import Store, has_products
+from alphamepol.runs.folder import RunFolder, default_folder
+from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
+from alphamepol.runs.progress import duration
+
+COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}
+
+
+def reproduce(
+    what: Sequence[str] = (),
+    scale: ScaleName = "quick",
+    *,
+    folder: str | Path | None = None,
+    dry_run: bool = False,
+) -> None:
+    """Do experiments of the paper: the runs, the figures, a verdict on each claim, and a page that shows it all.
+
+    Runs that are done already are skipped; a run that fails does not keep the rest from being done.
+
+    **Arguments**
+
+    - `what`: claims (then only the runs that they need are done), experiments, or "all", also if nothing is given.
+    - `scale`: "quick", a miniature of each that takes minutes on two cores; or "paper", its settings, for a GPU.
+    - `folder`: where everything goes; by default `runs/reproduction-SCALE`.
+    - `dry_run`: only list the runs, what is done already, and about how long the rest will take on this device.
+    """
+    console, folder = Console(highlight=False), Path(folder) if folder else default_folder("reproduction", scale)
+    experiments = all_experiments(Scale(scale))
+    claims, runs = choose_experiments(experiments, what or ["all"])
+    _check_scale(folder, scale)
+    store = Store(folder)
+    _say(console, store.problems)
+    if dry_run:
+        console.print(_plan_table(runs, store))
+        return
+    try:
+        with held(folder), interrupts() as received:
+            write_atomically(_marker(folder), to_json({"scale": scale}))
+            failures = _do(runs, store, console, received)
+            release_policies(experiments, store)
+            decisions = _decide_all(experiments, store)
+            page = write_page(experiments, store, decisions, console)
+    except KeyboardInterrupt as interrupt:
+        raise RunInterrupted from interrupt
+    console.print(verdict_table([decisions[claim.id] for claim in claims]))
+    console.print(f"Report: {page}    Runs: {store.runs}    Figures: {folder / 'figures'}", soft_wrap=True)
+    if failures:
+        raise RunError(f"{len(failures)} of {len(runs)} runs could not be done: {'; '.join(failures)}")
+
+
+def _decide_all(experiments: Sequence[Experiment], store: Store) -> dict[str, Decision]:
+    return {claim.id: decide(claim, store) for experiment in experiments for claim in experiment.claims}
+
+
+def write_page(
+    experiments: Sequence[Experiment],
+    store: Store,
+    decisions: Mapping[str, Decision],
+    console: Console,
+    path: Path | None = None,
+) -> Path:
+    """Draw the figures of experiments that were done, at least in part, and write the page."""
+    for experiment in experiments:
+        if not any(decisions[claim.id].was_run for claim in experiment.claims):
+            continue
+        for drawing in experiment.drawings:
+            found = {run: stored for run in drawing.runs if (stored := store.find(run)) is not None}
+            if not found and drawing.runs:
+                continue
+            try:
+                drawing.draw(found, store.folder / "figures", drawing.name)
+            except (InputError, RunError, ImportError, KeyError, ValueError) as error:
+                _say(console, [f"figure {drawing.name} was left out: {error}"])
+    return write_report(store, experiments, list(decisions.values()), path)
+
+
+def release_policies(experiments: Sequence[Experiment], store: Store) -> None:
+    """Copy the first seed's policy of every method on a whole class to where it can be found by class and method."""
+    for run in dict.fromkeys(run for experiment in experiments for run in experiment.runs):
+        if not isinstance(run, Pretraining | Metatraining) or run.member_alone is not None:
+            continue
+        stored = store.find(run)
+        path = stored and RunFolder(stored.folder).policy(run.config.seed)
+        if path and path.is_file():
+            name = run.name.removeprefix(f"{run.class_name}-")
+            write_atomically(store.folder / "policies" / run.class_name / f"{name}.safetensors", path.read_bytes())
+
+
+def _do(runs: Sequence[Planned], store: Store, console: Console, received: Interrupts) -> list[str]:
+    """Do one after the other; returns why some could not be done."""
+    failures: list[str] = []
+    failed: set[Planned] = set()
+    to_do = [run for run in runs if not store.is_done(run)]
+    clock = Clock(store)
+    for number, run in enumerate(to_do):
+        reason = _hindrance(run, store, failed)
+        if reason is None:
+            left = sum(clock.seconds(other) for other in to_do[number:])
+            console.rule(f"run {number + 1} of {len(to_do)}, about {duration(left)} left in all", align="left")
+            try:
+                run.do(store.place_of(run), store.place_of)
+            except Exception as error:  # of whatever kind: hours of other runs may follow
+                reason = str(error).strip() or type(error).__name__
+        if reason is not None:
+            _say(console, [f"{run.name}: {reason}"])
+            failures.append(f"{run.name} ({reason.splitlines()[0]})")
+            failed.add(run)
+        store.look()
+        received.check()
+    return failures
+
+
+def _hindrance(run: Planned, store: Store, failed: set[Planned]) -> str | None:
+    """Why a run cannot be begun, if it cannot."""
+    for needed in run.needs:
+        if needed in failed:
+            return f"it needs {needed.name}"
+        place = store.place_of(needed)
+        if store.is_done(needed) and not has_products(place):
+            return f"it needs the policies of {place}, which were not kept; give another --folder to train them"
+    return None
+
+
+def _say(console: Console, sentences: Sequence[str]) -> None:
+    for sentence in sentences:
+        console.print(sentence, soft_wrap=True, markup=False)
+
+
+def _plan_table(runs: Sequence[Planned], store: Store) -> Table:
+    clock = Clock(store)
+    rows, left = [], 0.0
+    for run in runs:
+        seconds = 0.0 if store.is_done(run) else clock.seconds(run)
+        left += seconds
+        time = "" if store.is_done(run) else f"about {duration(seconds)}"
+        rows.append((run.name, str(run.config.seeds), _state(run, store), time))
+    total = "all that is left", "", "", f"about {duration(left)}"
+    return plain_table("runs", ("run", "seeds", "state", "time"), rows, left=("run", "state"), total=total)
+
+
+def _state(run: Planned, store: Store) -> str:
+    if store.is_done(run):
+        return "done"
+    if _hindrance(run, store, set()):
+        return "policies not kept"
+    if (store.place_of(run) / "config.json").is_file():
+        return "begun"
+    shorter = store.find(run)
+    return f"only shorter: {shorter.shortfall}" if shorter else "to do"
+
+
+def verdict_table(decisions: Sequence[Decision]) -> Table:
+    """Claims, what the numbers are, and the verdicts."""
+    rows = []
+    for decision in decisions:
+        for number, part in enumerate(decision.parts):
+            found = "not run" if part.found is None else shown(part.found)
+            name = Text(decision.claim.id) if number == 0 else Text()
+            if number == 0:
+                name.append(f"\n{decision.verdict}", COLOURS[decision.verdict])
+            verdict = Text(part.verdict, COLOURS[part.verdict])
+            rows.append((name, part.statement.says, f"{found}\n({part.statement.rule})", verdict))
+    header = ("claim", "statement", "found [95 %]", "verdict")
+    title = "what the paper says, and what these runs say"
+    return plain_table(title, header, rows, left=header, lines=True)
+
+
+def _marker(folder: Path) -> Path:
+    return folder / "reproduction.json"
+
+
+def scale_of(folder: Path) -> ScaleName | None:
+    """The scale of the reproduction in a folder; None if there is none."""
+    try:
+        found = read_json(_marker(folder))["scale"]
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"folder: {_marker(folder)} cannot be read ({error})") from error
+    if found not in ("quick", "paper"):
+        raise InputError(f"folder: {_marker(folder)} names the scale {found!r}; only quick and paper are known")
+    return found
+
+
+def _check_scale(folder: Path, scale: ScaleName) -> None:
+    if folder.is_file():
+        raise InputError(f"folder: {folder} is a file; give the name of a folder")
+    found = scale_of(folder)
+    if found is not None and found != scale:
+        raise InputError(
+            f"folder: {folder} holds a reproduction at scale {found}, not {scale}; choose another --folder"
+        )
+
+
+def report(folders: str | Path | Sequence[str | Path], out: str | Path | None = None) -> Path:
+    """Write one HTML page, which needs nothing but itself, and return it.
+
+    **Arguments**
+
+    - `folders`: the folder of a reproduction, whose claims are decided and figures drawn anew; or folders of runs.
+    - `out`: the page; by default report.html in the folder, for several runs here.
+    """
+    folders = [Path(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
+    if not folders:
+        raise InputError("folder: none was given; name that of a reproduction, or of runs")
+    first, out = folders[0], Path(out) if out else None
+    scale = scale_of(first) if len(folders) == 1 else None
+    if scale is None:
+        path = out or (first / "report.html" if len(folders) == 1 else Path("report.html"))
+        report_runs(folders, path)
+        return path
+    store, console = Store(first), Console(highlight=False)
+    _say(console, store.problems)
+    experiments = all_experiments(Scale(scale))
+    return write_page(experiments, store, _decide_all(experiments, store), console, out)

@@ -1,0 +1,226 @@
+"""The folder that holds runs, each known by what it computes, whatever its name."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.finetuning.names import DEFAULT, own_settings
+from alphamepol.algorithms.metatraining.config import MetatrainConfig
+from alphamepol.errors import InputError
+from alphamepol.reproduction.planned import AMOUNTS, AnyConfig, Identity, Planned, family_of, hash_of, identity_of
+from alphamepol.runs.folder import RunFolder
+from alphamepol.settings.conversion import settings_from_dict
+
+CONFIGS: dict[str, type[AnyConfig]] = {
+    "pretrain": PretrainConfig,
+    "untrained": PretrainConfig,
+    "gradient-variance": PretrainConfig,
+    "finetune": type(own_settings(DEFAULT)),
+    "metatrain": MetatrainConfig,
+}
+"""By command, the kind of its settings."""
+_EXPLORED = {"class", "members", "probabilities", "seeds", "entropy", "ceiling", "mean"}
+SUMMARISED: dict[str, set[str]] = {
+    "pretrain": _EXPLORED,
+    "untrained": _EXPLORED,
+    "gradient-variance": set(),
+    "finetune": {"class", "member", "label", "iterations", "tasks", "returns"},
+    "metatrain": {"class", "members", "probabilities", "label", "seeds"},
+}
+"""What the summaries of runs have at least, for those that are shown."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A run in the folder."""
+
+    folder: Path
+    description: dict[str, Any]
+    """Its config.json."""
+    config: AnyConfig
+    identity: Identity
+    shortfall: str = ""
+    """How it falls short of what was planned, e.g. `100 of 400 epochs`; empty if it does not."""
+    share: float = 1.0
+    """Of the work that was planned, that of the runs it began from included."""
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        return RunFolder(self.folder).read_summary()
+
+    @cached_property
+    def evaluation(self) -> Any:
+        from alphamepol.measuring.evaluation_files import load_evaluation
+
+        if not self.evaluated:
+            raise InputError("evaluation")
+        return load_evaluation(self.folder / "evaluation.safetensors")
+
+    @property
+    def policies(self) -> int:
+        """How many policies take turns in it, if it began from another run; 0 if every row has its own."""
+        before = self.identity.get("init")
+        if not isinstance(before, dict):
+            return 0
+        usual: int = CONFIGS[before["command"]]().seeds
+        return self.summary.get("policies") or before["config"].get("seeds", usual)
+
+    @cached_property
+    def finished(self) -> bool:
+        """Whether it has a summary that can be read."""
+        try:
+            return bool(self.summary)
+        except InputError:
+            return False
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether its evaluation was kept."""
+        return (self.folder / "evaluation.safetensors").is_file()
+
+    @property
+    def completeness(self) -> tuple[bool, bool]:
+        """Of equal runs the one with more is taken."""
+        return self.finished, self.evaluated
+
+
+class Store:
+    """The runs of a reproduction: all that lie in the folder `runs` inside its own."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.runs = folder / "runs"
+        self.problems: list[str] = []
+        """Sentences on what is there but cannot be used."""
+        self._by_hash: dict[str, Stored] = {}
+        self.look()
+
+    def look(self) -> None:
+        """Read what is there now."""
+        self.problems, self._by_hash = [], {}
+        described: dict[Path, dict[str, Any]] = {}
+        for path in sorted(self.runs.glob("**/config.json")):
+            try:
+                described[path.parent.relative_to(self.runs)] = _read(path.parent)
+            except InputError as error:
+                self.problems.append(f"left aside: {error}")
+        for place, description in described.items():
+            identity = _identity(place, described)
+            if identity is None:
+                self.problems.append(f"left aside: {self.runs / place} began from {description.get('init')}, not there")
+                continue
+            config = settings_from_dict(CONFIGS[description["command"]], description["config"])
+            stored = Stored(self.runs / place, description, config, identity)
+            if (stored.folder / "summary.json").is_file() and not stored.finished:
+                self.problems.append(f"left aside: {stored.folder / 'summary.json'} cannot be read")
+            known = self._by_hash.get(hash_of(identity))
+            if known is None or stored.completeness > known.completeness:
+                self._by_hash[hash_of(identity)] = stored
+
+    def all(self) -> list[Stored]:
+        return [stored for stored in self._by_hash.values() if stored.finished]
+
+    def find(self, planned: Planned) -> Stored | None:
+        """The finished run that was planned, or else the longest one that is the same but shorter."""
+        exact = self._by_hash.get(hash_of(planned.identity))
+        if exact is not None and exact.finished:
+            return exact
+        family = family_of(planned.identity)
+        shorter = []
+        for stored in self.all():
+            if family_of(stored.identity) == family and (short := _shortfalls(planned.identity, stored.identity)):
+                said = ", ".join(f"{found:g} of {asked:g} {field}" for field, found, asked in short)
+                share = math.prod(found / asked for _, found, asked in short)
+                shorter.append(dataclasses.replace(stored, shortfall=said, share=share))
+        return max(shorter, key=lambda stored: stored.share, default=None)
+
+    def is_done(self, planned: Planned) -> bool:
+        stored = self._by_hash.get(hash_of(planned.identity))
+        return stored is not None and stored.finished
+
+    def place_of(self, planned: Planned) -> Path:
+        """The folder in which it was begun, or a new one."""
+        stored = self._by_hash.get(hash_of(planned.identity))
+        return stored.folder if stored else self.runs / f"{planned.name}-{hash_of(planned.identity)[:8]}"
+
+
+def has_products(folder: Path) -> bool:
+    """Whether what others begin from was kept of a run: policies, or what tells skills apart."""
+    return any(any((folder / name).glob("*.safetensors")) for name in ("policy", "discriminator"))
+
+
+def read_runs(folders: Sequence[Path]) -> list[Stored]:
+    """The runs in some folders, whatever they are of."""
+    described = {Path(folder.resolve().name): _read(folder) for folder in folders}
+    found = []
+    for folder, (place, description) in zip(folders, described.items(), strict=True):
+        summary = RunFolder(folder).read_summary()  # which says so if it has not finished
+        if missing := sorted(SUMMARISED[description["command"]] - summary.keys()):
+            raise InputError(f"run: {folder / 'summary.json'} is not that of a run, it has no {missing[0]}")
+        config = settings_from_dict(CONFIGS[description["command"]], description["config"])
+        identity = _identity(place, described) or {"command": description["command"], "config": {}}
+        found.append(Stored(folder, description, config, identity))
+    return found
+
+
+def _shortfalls(planned: Identity, found: Identity) -> list[tuple[str, float, float]]:
+    """The amounts in which a run is shorter than planned, those of the runs it began from included; none at all if
+    one is larger."""
+    usual = CONFIGS[planned["command"]]()
+    amounts = [
+        (field, *(one["config"].get(field, getattr(usual, field)) for one in (found, planned)))
+        for field in AMOUNTS[planned["command"]]
+    ]
+    if any(done > asked for _, done, asked in amounts):
+        return []
+    short = [(field, done, asked) for field, done, asked in amounts if done < asked]
+    for part in ("init", "diayn"):
+        if isinstance(planned.get(part), dict) and planned[part] != found[part]:
+            before = _shortfalls(planned[part], found[part])
+            if not before:
+                return []
+            short += [(f"{field} before", done, asked) for field, done, asked in before]
+    return short
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    """The config.json of a run that can be reported; an `InputError` that names it on any other."""
+    description = RunFolder(folder).read_config()
+    kind = CONFIGS.get(str(description.get("command")))
+    if kind is None or not isinstance(description.get("class"), str):
+        raise InputError(f"run: {folder} is not a run that can be reported")
+    try:
+        settings_from_dict(kind, description["config"])
+    except (TypeError, KeyError, AttributeError) as error:
+        raise InputError(f"run: {folder} has settings that are not known here ({error})") from error
+    return description
+
+
+def _identity(place: Path, described: dict[Path, dict[str, Any]]) -> Identity | None:
+    """What a run computed, from its config.json and those beside it; None if what it began from is not there."""
+    description = described[place]
+    config = settings_from_dict(CONFIGS[description["command"]], description["config"])
+    parts: dict[str, Any] = {part: description[part] for part in ("member", "batches") if part in description}
+    for part in ("init", "diayn"):
+        given = description.get(part)
+        if given == "random":
+            parts[part] = given
+        elif given is not None:
+            # Its path may have begun elsewhere.
+            words = Path(given).parts
+            ends = (Path(*words[start:]) for start in range(len(words)))
+            before = next((end for end in ends if end != place and _trains(described.get(end))), None)
+            inner = None if before is None else _identity(before, described)
+            if inner is None:
+                return None
+            parts[part] = inner
+    return identity_of(description["command"], description["class"], config, **parts)
+
+
+def _trains(description: dict[str, Any] | None) -> bool:
+    return description is not None and description["command"] in ("pretrain", "metatrain")

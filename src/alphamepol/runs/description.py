@@ -1,0 +1,57 @@
+"""The description of a run that config.json holds."""
+
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from alphamepol import __version__
+
+
+def describe(command: str, class_name: str, parts: dict[str, Any]) -> dict[str, Any]:
+    """The content of config.json: everything needed to run it again, with versions, commit and device."""
+    return {
+        "command": command,
+        "class": class_name,
+        **parts,
+        "command_line": shlex.join([_program(sys.argv[0]), *sys.argv[1:]]),
+        "versions": {"python": platform.python_version(), "alphamepol": __version__}
+        | {package: version(package) for package in ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy")},
+        "commit": _commit(),
+        "device": device_name(),
+    }
+
+
+def device_name() -> str:
+    """The device that computes, e.g. "NVIDIA H200" or "cpu"."""
+    return jax.devices()[0].device_kind
+
+
+def _program(path: str) -> str:
+    return "alphamepol" if Path(path).name == "__main__.py" else Path(path).name
+
+
+def _commit() -> str | None:
+    """The commit of this package's source: what ALPHAMEPOL_COMMIT says, else that of its git checkout.
+
+    It ends in "-dirty" if the package's files in the checkout are not as committed.
+    """
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(Path(__file__).parents[1]), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    told = os.environ.get("ALPHAMEPOL_COMMIT")
+    if told:
+        return told
+    try:
+        git("ls-files", "--error-unmatch", __file__)
+        return git("rev-parse", "HEAD") + ("-dirty" if git("status", "--porcelain", "--", ".") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None

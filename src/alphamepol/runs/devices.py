@@ -1,0 +1,26 @@
+"""How many devices a run can use."""
+
+import jax
+
+from alphamepol.environments.host import AnyClass, HostClass
+from alphamepol.errors import InputError
+
+
+def check_devices(devices: int, environment_class: AnyClass, counts: dict[str, int]) -> None:
+    """Refuse more devices than there are, and a number of them that none of what is counted can be shared by."""
+    if devices == 1:
+        return
+    there = len(jax.local_devices())
+    if not 1 <= devices <= there:
+        raise InputError(f"devices: {devices} was given; there {'is 1' if there == 1 else f'are {there}'}")
+    if isinstance(environment_class, HostClass):
+        raise InputError(
+            f"devices: {devices} was given; class {environment_class.name} runs on the host, for which one is enough"
+        )
+    if all(count % devices for count in counts.values()):
+        listed = " or ".join(f"{count} {name}" for name, count in counts.items())
+        possible = [n for n in range(1, there + 1) if any(count % n == 0 for count in counts.values())]
+        raise InputError(
+            f"devices: {devices} was given; {listed} cannot be shared evenly by so many, only by "
+            f"{', '.join(map(str, possible))}"
+        )

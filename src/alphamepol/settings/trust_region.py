@@ -1,0 +1,27 @@
+"""The settings of a natural-gradient step within a trust region."""
+
+from dataclasses import dataclass
+
+from alphamepol.settings.fields import above_zero, at_least, at_least_zero
+
+
+@dataclass(frozen=True)
+class TrustRegionSettings:
+    """How far a step goes, and how it is found."""
+
+    max_kl: float = 1e-4
+    """δ_KL, the largest mean KL divergence of one step; in MAML, between the adapted policies before and after it."""
+    damping: float = 0.1
+    """The number that is added to the diagonal of the Fisher matrix."""
+    conjugate_gradient_iterations: int = 10
+    """Iterations that find the direction of the step."""
+    line_search_tries: int = 10
+    """How often the step is tried, each time half as long."""
+
+
+def check_trust_region_settings(settings: TrustRegionSettings) -> None:
+    """Raise an `InputError` on the first field that cannot be."""
+    for field in ("conjugate_gradient_iterations", "line_search_tries"):
+        at_least(settings, field, 1)
+    above_zero(settings, "max_kl")
+    at_least_zero(settings, "damping")
