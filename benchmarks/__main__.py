@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from alphamepol import __version__
-from alphamepol.machine import cores
+from alphamepol.compute.machine import cores
 from benchmarks.group import GROUPS
 
 console = Console()

@@ -8,10 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from alphamepol import FinetuneConfig, Goal, make
-from alphamepol.runs.iteration import run_iteration, start_finetuning
-from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch
-from alphamepol.tasks import stack_tasks
+from alphamepol import Goal, TrpoConfig, make
+from alphamepol.algorithms.finetuning.finetuner import find_finetuner
+from alphamepol.algorithms.finetuning.iteration import Plan, run_iteration, start_finetuning
+from alphamepol.compute.stopwatch import LEARNING, SAMPLING, Stopwatch
 from benchmarks.measuring import Measurement, matmul_rate, network_flops, turn_by_turn
 
 GOAL = (-0.3, 0.7)
@@ -20,7 +20,7 @@ GOAL = (-0.3, 0.7)
 def measure(rounds: int) -> list[Measurement]:
     """On a CPU one task, beside sb3_contrib with one environment as it comes, and with as many as ours has; on an
     accelerator fifty tasks."""
-    config = FinetuneConfig()
+    config = TrpoConfig()
     on_cpu = jax.default_backend() == "cpu"
     tasks = 1 if on_cpu else 50
     contestants = {"ours": iterations_of_ours(config, tasks)}
@@ -40,26 +40,24 @@ def measure(rounds: int) -> list[Measurement]:
     return [Measurement(name, seconds["ours"], floor, f"{passes} passes over {config.steps} rows a task", peers)]
 
 
-def iterations_of_ours(config: FinetuneConfig, tasks: int) -> Callable[[], None]:
+def iterations_of_ours(config: TrpoConfig, tasks: int) -> Callable[[], None]:
     """Iterations from a fresh policy."""
-    environment_class = make("gridworld-slope")
-    stacked = stack_tasks([Goal(GOAL)] * tasks)
-    state = start_finetuning([], environment_class, "GWS", tasks, config)
+    plan = Plan(make("gridworld-slope"), "GWS", [Goal(GOAL)] * tasks, config, find_finetuner("trpo"))
+    stacked = plan.task_of_rows()
+    state = start_finetuning([], plan)
     # A policy that has met no reward yet is spared the step; here every iteration is to have one.
     state = eqx.tree_at(lambda state: state.learners.rewarded, state, jnp.ones(tasks, bool))
     number = 0
 
     def iterate() -> None:
         nonlocal state, number
-        state, _ = run_iteration(
-            state, number, environment_class, "GWS", stacked, config, Stopwatch(SAMPLING, LEARNING)
-        )
+        state, _ = run_iteration(state, number, plan, stacked, Stopwatch(SAMPLING, LEARNING))
         number += 1
 
     return iterate
 
 
-def iterations_of_theirs(config: FinetuneConfig, environments: int) -> Callable[[], None]:
+def iterations_of_theirs(config: TrpoConfig, environments: int) -> Callable[[], None]:
     """Iterations of sb3_contrib's TRPO, with this many environments in one process."""
     import torch
     from sb3_contrib import TRPO

@@ -82,20 +82,23 @@ def measure(axis: str, size: int) -> None:
 
 def _pretrain(sizes: dict[str, Any]) -> dict[str, float]:
     from alphamepol import EnvironmentClass, Gridworld, preset
-    from alphamepol.environments.layouts import MULTIGRID
-    from alphamepol.runs.epoch import run_epoch, start_state
-    from alphamepol.runs.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
+    from alphamepol.algorithms.alphamepol.epoch import run_epoch
+    from alphamepol.algorithms.alphamepol.start import start_state
+    from alphamepol.compute.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
+    from alphamepol.environments.gridworld.layouts import MULTIGRID
+    from alphamepol.measuring.samples import SamplePlan
 
     sizes = dict(sizes)
     count = sizes.pop("members")
     members = {str(number): Gridworld(MULTIGRID[number % len(MULTIGRID)]) for number in range(count)}
     environment_class = EnvironmentClass(members, probabilities=[1 / count] * count, name="growing")
     config = dataclasses.replace(preset("quick", "gridworld-slope"), hidden=(300, 300), batch=5, alpha=0.2, **sizes)
+    plan = SamplePlan.of(environment_class, config, config.seed_list)
     stopwatch = Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
     state, laps = start_state(environment_class, config), []
     for epoch in range(ROUNDS + 1):
         lap = stopwatch.lap()
-        state, _, _ = run_epoch(state, epoch, environment_class, config, None, stopwatch)
+        state, _, _ = run_epoch(state, epoch, plan, config, stopwatch)
         laps.append(lap())
     return {phase: min(lap[phase] for lap in laps[1:]) for phase in stopwatch.phases}
 
@@ -104,20 +107,21 @@ def _finetune(tasks: int) -> dict[str, float]:
     import equinox as eqx
     import jax.numpy as jnp
 
-    from alphamepol import FinetuneConfig, Goal, make
-    from alphamepol.runs.iteration import run_iteration, start_finetuning
-    from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch
-    from alphamepol.tasks import stack_tasks
+    from alphamepol import Goal, TrpoConfig, make
+    from alphamepol.algorithms.finetuning.finetuner import find_finetuner
+    from alphamepol.algorithms.finetuning.iteration import Plan, run_iteration, start_finetuning
+    from alphamepol.compute.stopwatch import LEARNING, SAMPLING, Stopwatch
 
-    config, environment_class = FinetuneConfig(), make("gridworld-slope")
-    stacked = stack_tasks([Goal((-0.9, 0.9))] * tasks)
+    goals, config = [Goal((-0.9, 0.9))] * tasks, TrpoConfig()
+    plan = Plan(make("gridworld-slope"), "GWS", goals, config, find_finetuner("trpo"))
+    stacked = plan.task_of_rows()
     stopwatch = Stopwatch(SAMPLING, LEARNING)
-    state, laps = start_finetuning([], environment_class, "GWS", tasks, config), []
+    state, laps = start_finetuning([], plan), []
     # A policy that has met no reward yet is spared the step; here every iteration is to have one.
     state = eqx.tree_at(lambda state: state.learners.rewarded, state, jnp.ones(tasks, bool))
     for iteration in range(ROUNDS + 1):
         lap = stopwatch.lap()
-        state, _ = run_iteration(state, iteration, environment_class, "GWS", stacked, config, stopwatch)
+        state, _ = run_iteration(state, iteration, plan, stacked, stopwatch)
         laps.append(lap())
     return {phase: min(lap[phase] for lap in laps[1:]) for phase in stopwatch.phases}
 

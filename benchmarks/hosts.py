@@ -10,11 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from alphamepol.environments.gymnasium_class import gymnasium_class
+from alphamepol.compute.machine import cores
+from alphamepol.environments.gymnasium.gymnasium_class import gymnasium_class
 from alphamepol.environments.host import HostClass
-from alphamepol.machine import cores
-from alphamepol.policies import PolicySettings, PolicyShape, fresh_policy, stack_policies
+from alphamepol.policies.fresh import fresh_policy
+from alphamepol.policies.policy import stack_policies
+from alphamepol.policies.shape import PolicyShape
 from alphamepol.sampling import host
+from alphamepol.settings.policy import PolicySettings
 from benchmarks.measuring import Measurement, turn_by_turn
 
 MILLISECONDS = 1.0
@@ -51,7 +54,7 @@ def sampling(
     """The whole sampler, its policy included."""
     member = environment_class[0]
     shape = PolicyShape.of_spaces(member.observation_space, member.action_space)
-    policy = stack_policies([fresh_policy(shape, PolicySettings(hidden), key=jax.random.key(0))])
+    policy = stack_policies([fresh_policy(shape, PolicySettings(hidden), 0, key=jax.random.key(0))])
     members = jnp.zeros((1, trajectories), int)
 
     def sample() -> None:
@@ -62,8 +65,8 @@ def sampling(
 
 def measure_ants(rounds: int) -> list[Measurement]:
     """150 Ants, as in an epoch of the paper, 40 steps of each; the floor is MuJoCo by itself, with random controls."""
-    from alphamepol.environments.ant import STEPS_PER_ACTION, mujoco, start_state
-    from alphamepol.environments.ant_fleet import ant_stairs
+    from alphamepol.environments.mujoco.ant import STEPS_PER_ACTION, mujoco, start_state
+    from alphamepol.environments.mujoco.ant_fleet import ant_stairs
 
     rows, horizon = 150, 40
     stairs, threads = ant_stairs(), cores()

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from alphamepol.experiments.estimates import product_rate
+from alphamepol.reproduction.estimates import product_rate
 
 
 @dataclass(frozen=True)

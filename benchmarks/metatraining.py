@@ -5,13 +5,13 @@ import dataclasses
 import jax
 
 from alphamepol import make
+from alphamepol.algorithms.diayn.epoch import run_diayn_epoch, sac_settings, start_diayn, world_of
+from alphamepol.algorithms.maml.iteration import run_meta_iteration, start_maml
+from alphamepol.algorithms.maml.tasks import task_drawing
+from alphamepol.algorithms.metatraining.config import MetatrainConfig
+from alphamepol.algorithms.metatraining.presets import metatraining_preset
+from alphamepol.compute.stopwatch import LEARNING, SAMPLING, Stopwatch
 from alphamepol.environments.environment_class import EnvironmentClass
-from alphamepol.runs.config import MetatrainConfig
-from alphamepol.runs.diayn_epoch import run_diayn_epoch, sac_settings, start_diayn, world_of
-from alphamepol.runs.meta_iteration import run_meta_iteration, start_maml
-from alphamepol.runs.metatrain import task_drawing
-from alphamepol.runs.presets import metatraining_preset
-from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch
 from benchmarks.measuring import Measurement, matmul_rate, network_flops, turn_by_turn
 
 CLASS = "gridworld-slope"

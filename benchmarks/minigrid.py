@@ -18,13 +18,13 @@ import numpy as np
 import tyro
 from rich.progress import track
 
-from alphamepol.environments.minigrid import MiniGrid
-from alphamepol.environments.registry import make
-from alphamepol.machine import cores
-from alphamepol.runs.folder import device_name
+from alphamepol.compute.machine import cores
+from alphamepol.environments.make import make
+from alphamepol.environments.minigrid.minigrid import MiniGrid
+from alphamepol.runs.description import device_name
 from benchmarks.measuring import Measurement, Seconds, turn_by_turn
 
-sys.path.append(str(Path(__file__).parents[1] / "tests" / "environments"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 import minigrid_oracle as oracle
 
 ACTIONS = np.array([0.17, 0.17, 0.4, 0.07, 0.06, 0.1, 0.03])

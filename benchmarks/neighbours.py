@@ -4,8 +4,8 @@ import jax
 import numpy as np
 
 from alphamepol import nearest_neighbours
+from alphamepol.compute.machine import cores
 from alphamepol.estimation.knn import best_method
-from alphamepol.machine import cores
 from benchmarks.measuring import Measurement, bandwidth, turn_by_turn
 
 CASES = ((40, 2000, 2, 30), (30, 2000, 2, 500), (20, 750, 64, 50))

@@ -8,13 +8,15 @@ import jax
 import jax.numpy as jnp
 
 from alphamepol import make, preset
+from alphamepol.algorithms.alphamepol.epoch import improve
+from alphamepol.algorithms.alphamepol.start import start_state
 from alphamepol.estimation.risk import tail_count
-from alphamepol.runs.epoch import draw_epoch, improve, neighbours_of_minibatches, start_state
+from alphamepol.measuring.samples import draw_epoch, neighbours_of_minibatches
 from alphamepol.sampling.sampler import collect
 from benchmarks.measuring import Measurement, Seconds, matmul_rate, network_flops, turn_by_turn
 from benchmarks.pretraining import learning_passes
 
-sys.path.append(str(Path(__file__).parents[1] / "tests" / "learning"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 PART = 6
 """The rendition's iterations are all alike; this part of them is timed, one in each round."""

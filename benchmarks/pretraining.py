@@ -6,12 +6,13 @@ import time
 import jax
 
 from alphamepol import make, preset
+from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.alphamepol.epoch import run_epoch
+from alphamepol.algorithms.alphamepol.start import start_state
+from alphamepol.compute.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
 from alphamepol.estimation.risk import tail_count
-from alphamepol.runs.checks import policy_shape
-from alphamepol.runs.config import PretrainConfig
-from alphamepol.runs.epoch import run_epoch, start_state
-from alphamepol.runs.particles import find_encoder
-from alphamepol.runs.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
+from alphamepol.measuring.samples import SamplePlan
+from alphamepol.policies.shape import policy_shape
 from benchmarks.measuring import Measurement, Seconds, matmul_rate
 
 IN_JAX = (
@@ -45,7 +46,7 @@ def measure_class(class_name: str, alpha: float, memory: str, seeds: int, rounds
     """The phases of an epoch, and the whole."""
     config = dataclasses.replace(preset("paper", class_name), alpha=alpha, memory=memory, seeds=seeds)
     environment_class = make(class_name)
-    encoder = find_encoder(environment_class, config)
+    plan = SamplePlan.of(environment_class, config, config.seed_list)
     rate = matmul_rate(config.hidden[0])
     stopwatch = Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
     state = start_state(environment_class, config)
@@ -53,7 +54,7 @@ def measure_class(class_name: str, alpha: float, memory: str, seeds: int, rounds
     for epoch in range(rounds + 1):
         lap = stopwatch.lap()
         start = time.perf_counter()
-        state, report, _ = run_epoch(state, epoch, environment_class, config, encoder, stopwatch)
+        state, report, _ = run_epoch(state, epoch, plan, config, stopwatch)
         iterations = int(report.iterations.max())
         if epoch > 0:
             epochs.append(lap() | {"epoch": time.perf_counter() - start})

@@ -16,19 +16,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from alphamepol import FinetuneConfig, Policy, make
-from alphamepol.policies import PolicySettings, fresh_policy
-from alphamepol.runs.checks import policy_shape
-from alphamepol.runs.finetune import mean_with_interval
-from alphamepol.runs.folder import describe
-from alphamepol.runs.iteration import run_iteration, start_finetuning
+from alphamepol import Policy, TrpoConfig, make
+from alphamepol.algorithms.finetuning.finetuner import find_finetuner
+from alphamepol.algorithms.finetuning.iteration import Plan, run_iteration, start_finetuning
+from alphamepol.compute.keys import goal_key
+from alphamepol.compute.stopwatch import LEARNING, SAMPLING, Stopwatch
+from alphamepol.environments.tasks import random_goals
+from alphamepol.estimation.statistics import mean_with_interval
+from alphamepol.policies.fresh import fresh_policy
+from alphamepol.policies.shape import policy_shape
+from alphamepol.runs.description import describe
 from alphamepol.runs.loop import LoopState
-from alphamepol.runs.stopwatch import LEARNING, SAMPLING, Stopwatch
-from alphamepol.seeds import goal_key
-from alphamepol.tasks import random_goals, stack_tasks
+from alphamepol.settings.policy import PolicySettings
 
 CLASS = make("gridworld-slope")
-CONFIG = FinetuneConfig(iterations=int(sys.argv[2]) if len(sys.argv) > 2 else 100)
+CONFIG = TrpoConfig(iterations=int(sys.argv[2]) if len(sys.argv) > 2 else 100)
 
 
 def main() -> None:
@@ -44,17 +46,22 @@ def main() -> None:
         member: {name: mean_with_interval(final_returns(member, build())) for name, build in variants.items()}
         for member in ("GWN", "GWS")
     }
-    described: dict[str, Any] = describe("benchmarks.random_start", found=found)
+    described: dict[str, Any] = describe("benchmarks.random_start", CLASS.name, {"found": found})
     Path(sys.argv[1]).write_text(json.dumps(described, indent=2) + "\n")
 
 
+def plan_of(member: str) -> Plan:
+    goals = random_goals(CLASS[member], CONFIG.tasks, key=goal_key(CONFIG.seed), radius=CONFIG.goal_radius)
+    return Plan(CLASS, member, goals, CONFIG, find_finetuner("trpo"))
+
+
 def start(policies: list[Policy]) -> LoopState:
-    return start_finetuning(policies, CLASS, "GWN", CONFIG.tasks, CONFIG)
+    return start_finetuning(policies, plan_of("GWN"))
 
 
 def network(seed: int) -> Policy:
     key = jax.random.key(1000 + seed)
-    return fresh_policy(policy_shape(CLASS), PolicySettings(CONFIG.hidden, CONFIG.initial_log_std), key=key)
+    return fresh_policy(policy_shape(CLASS), PolicySettings(CONFIG.hidden, CONFIG.initial_log_std), 0, key=key)
 
 
 def stepping(state: LoopState) -> LoopState:
@@ -70,11 +77,10 @@ def without_biases(state: LoopState) -> LoopState:
 
 
 def final_returns(member: str, state: LoopState) -> np.ndarray:
-    goals = random_goals(CLASS[member], CONFIG.tasks, key=goal_key(CONFIG.seed), radius=CONFIG.goal_radius)
-    tasks, stopwatch = stack_tasks(goals), Stopwatch(SAMPLING, LEARNING)
-    returns = None
+    plan, stopwatch = plan_of(member), Stopwatch(SAMPLING, LEARNING)
+    tasks, returns = plan.task_of_rows(), None
     for iteration in range(CONFIG.iterations):
-        state, report = run_iteration(state, iteration, CLASS, member, tasks, CONFIG, stopwatch)
+        state, report = run_iteration(state, iteration, plan, tasks, stopwatch)
         returns = report.mean_return
     return np.asarray(returns, float)
 

@@ -4,8 +4,10 @@ import gc
 import os
 import tempfile
 from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 
-# Two processes share the tests: threads of PyTorch and of NumPy on top would only wait for each other.
+# Processes that share the tests fill the cores: threads of PyTorch and of NumPy on top would only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -29,16 +31,13 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
-with install_import_hook("alphamepol", "beartype.beartype"):
-    import alphamepol.environments.gymnasium
-    import alphamepol.experiments.check
-    import alphamepol.experiments.demo
-    import alphamepol.runs.evaluate_runs
-    import alphamepol.runs.export
-    import alphamepol.runs.finetune_inits
-    import alphamepol.runs.listing
-    import alphamepol.runs.metatrain  # noqa: F401
-    from alphamepol.runs.config import PretrainConfig
+# For good: modules that tests import later are checked, too. Of all rooms but the command line, whose parser fills the
+# fields of its commands with values of its own.
+package = Path(find_spec("alphamepol").submodule_search_locations[0])
+rooms = [path.name for path in package.iterdir() if (path / "__init__.py").is_file() and path.name != "cli"]
+install_import_hook([f"alphamepol.{room}" for room in rooms], "beartype.beartype")
+
+from alphamepol.algorithms.alphamepol.config import PretrainConfig  # noqa: E402 (after the hook)
 
 # Tracing makes many objects, for which all of the modules would be searched for garbage again and again.
 gc.freeze()

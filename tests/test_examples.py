@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from alphamepol.cli import main
+from alphamepol.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 

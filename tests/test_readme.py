@@ -18,7 +18,7 @@ README = examples_of("README.md")
 PAGES = {"environments": 2, "finetuning": 4, "memory": 2, "metatraining": 1, "minigrid": 1}
 """How many examples each page has."""
 FEWER_SAMPLES = {
-    "FinetuneConfig(": "FinetuneConfig(steps=1200, ",
+    "TrpoConfig(": "TrpoConfig(steps=1200, ",
     "model.learn(5 * 2000)": "model.learn(2000)",  # test_sb3.py makes all five iterations, and looks what they bring
 }
 
@@ -35,7 +35,7 @@ def test_example_of_the_readme(number: int, tiny, tmp_path, monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
     # The same example with settings that take seconds.
     start = tiny if "calm" in README[number] else dataclasses.replace(tiny, initial_mean="none", normalise=True)
-    monkeypatch.setattr("alphamepol.runs.presets.preset", lambda *_: start)
+    monkeypatch.setattr("alphamepol.algorithms.presets.preset", lambda *_: start)
     exec(compile(README[number], "README.md", "exec"), {})
     if "calm" in README[number]:
         assert "'calm'" in capsys.readouterr().out

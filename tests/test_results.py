@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from alphamepol import load_policy, make
-from alphamepol.experiments.catalogue import all_experiments
-from alphamepol.experiments.claims import decide
-from alphamepol.experiments.report import claims_markdown
-from alphamepol.experiments.scale import Scale
-from alphamepol.experiments.store import Store
-from alphamepol.policy_files import released_policies
-from alphamepol.runs.checks import check_policy_fits
+from alphamepol.policies.files import released_policies
+from alphamepol.policies.shape import check_policy_fits
+from alphamepol.reproduction.catalogue import all_experiments
+from alphamepol.reproduction.claims import decide
+from alphamepol.reproduction.report import claims_markdown
+from alphamepol.reproduction.scale import Scale
+from alphamepol.reproduction.store import Store
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"

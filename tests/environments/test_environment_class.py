@@ -17,8 +17,8 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.environment_class import EnvironmentClass, check_probabilities, draw_members
-from alphamepol.environments.gridworld import Gridworld
-from alphamepol.environments.registry import make
+from alphamepol.environments.gridworld.gridworld import Gridworld
+from alphamepol.environments.make import make
 from alphamepol.errors import InputError
 
 

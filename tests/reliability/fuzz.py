@@ -23,12 +23,14 @@ import tyro
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alphamepol import cli
-from alphamepol.environments.registry import CLASSES
+from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.metatraining.config import MetatrainConfig
+from alphamepol.algorithms.trpo.config import TrpoConfig
+from alphamepol.cli.main import main as cli
+from alphamepol.environments.registry import class_names
 from alphamepol.errors import InputError
-from alphamepol.runs.config import FinetuneConfig, MetatrainConfig, PretrainConfig
 
-KINDS = {"pretrain": PretrainConfig, "finetune": FinetuneConfig, "metatrain": MetatrainConfig}
+KINDS = {"pretrain": PretrainConfig, "finetune": TrpoConfig, "metatrain": MetatrainConfig}
 ODD = ("", "x", "nan", "inf", "-inf", "-1", "0", "1e400", "9" * 30, "0.5", "true", "--", "none", "é", "1,2", "[1]")
 
 
@@ -52,7 +54,7 @@ def random_line(chance: random.Random) -> list[str]:
     """A command with a few options."""
     command = chance.choice(list(KINDS))
     words = [command]
-    class_name = chance.choice([*CLASSES, "nowhere", "a.py:b", "gridworld-slop"])
+    class_name = chance.choice([*class_names(), "nowhere", "a.py:b", "gridworld-slop"])
     if command == "finetune":
         words += [chance.choice(("random", "nowhere", "gridworld-slope/alpha-0.2")), "--class", class_name]
         words += ["--member", chance.choice(("GWN", "MG0", "nobody"))]

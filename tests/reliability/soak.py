@@ -20,7 +20,7 @@ import scipy.stats
 import tyro
 
 import alphamepol as am
-from alphamepol.runs.folder import device_name
+from alphamepol.runs.description import device_name
 
 WARM_UP = 20
 """Rounds after which everything has been compiled, and memory that is not needed has been given back."""
@@ -36,7 +36,7 @@ def one_round(place: Path, seed: int) -> dict[str, Any]:
     start = time.monotonic()
     config = dataclasses.replace(am.preset("quick"), seed=seed)
     am.pretrain("gridworld-slope", config, folder=place / "pretrained", quiet=True)
-    tuning = am.FinetuneConfig(tasks=3, iterations=10, steps=4000, hidden=config.hidden, seed=seed)
+    tuning = am.TrpoConfig(tasks=3, iterations=10, steps=4000, hidden=config.hidden, seed=seed)
     am.finetune(place / "pretrained", "GWN", tuning, folder=place / "finetuned", quiet=True)
     files = [path for path in place.rglob("*") if path.is_file()]
     return {

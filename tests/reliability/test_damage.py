@@ -11,8 +11,8 @@ import pytest
 from kill import differences, products
 
 from alphamepol import InputError, PretrainConfig, pretrain
-from alphamepol.experiments.store import read_runs
-from alphamepol.runs.evaluation_files import load_evaluation
+from alphamepol.measuring.evaluation_files import load_evaluation
+from alphamepol.reproduction.store import read_runs
 from alphamepol.runs.sources import read_source
 
 EPOCHS, EVERY = 6, 2

@@ -17,10 +17,10 @@ import pytest
 import torch
 
 from alphamepol import GaussianPolicy, InputError, PretrainConfig, export, load_policy, pretrain, save_policy
-from alphamepol.cli import main
-from alphamepol.files import pack
-from alphamepol.policy_files import FORMAT
-from alphamepol.runs.evaluation_files import load_evaluation
+from alphamepol.cli.main import main
+from alphamepol.files.arrays import pack
+from alphamepol.measuring.evaluation_files import load_evaluation
+from alphamepol.policies.files import FORMAT
 
 POLICY = GaussianPolicy(2, 2, [4], key=jax.random.key(0))
 ARCHITECTURE = POLICY.architecture

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from alphamepol import (
     EnvironmentClass,
-    FinetuneConfig,
     Gridworld,
     PretrainConfig,
     RewardFunction,
     RunError,
+    TrpoConfig,
     finetune,
     knn_entropy,
     pretrain,
@@ -93,7 +93,7 @@ def test_what_an_environment_breaks_names_member_and_minibatch(tiny: PretrainCon
         pretrain(mixed, dataclasses.replace(tiny, initial_log_std=0.0), folder=tmp_path / "run", quiet=True)
 
 
-SMALL = FinetuneConfig(tasks=2, iterations=2, horizon=10, steps=40, hidden=(8,), critic_hidden=(4,), critic_passes=1)
+SMALL = TrpoConfig(tasks=2, iterations=2, horizon=10, steps=40, hidden=(8,), critic_hidden=(4,), critic_passes=1)
 
 
 def test_tasks_without_reward_leave_the_policy_as_it_was(tmp_path) -> None:

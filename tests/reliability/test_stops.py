@@ -13,8 +13,8 @@ import pytest
 from kill import COMMANDS, Command, differences, finish, products, start, stop_and_resume
 
 from alphamepol import InputError, PretrainConfig, pretrain
-from alphamepol.cli import main
-from alphamepol.runs.locks import LOCK, held
+from alphamepol.cli.main import main
+from alphamepol.files.locks import LOCK, held
 from alphamepol.runs.metrics import TensorBoardLogger
 
 SETTINGS = (
@@ -65,7 +65,7 @@ def test_the_long_version_knows_its_commands() -> None:
     ],
 )
 def test_the_second_process_is_refused(words: str, tmp_path: Path, capsys) -> None:
-    holder = f"from alphamepol.runs.locks import held\nfrom pathlib import Path\nwith held(Path({str(tmp_path)!r})):\n"
+    holder = f"from alphamepol.files.locks import held\nfrom pathlib import Path\nwith held(Path({str(tmp_path)!r})):\n"
     process = subprocess.Popen([sys.executable, "-c", f"{holder} print(1, flush=True); input()"], stdin=-1, stdout=-1)
     assert process.stdout
     assert process.stdout.readline() == b"1\n"
@@ -80,7 +80,7 @@ def test_the_second_process_is_refused(words: str, tmp_path: Path, capsys) -> No
 
 
 def test_a_run_that_is_being_written_is_not_written_twice(tiny: PretrainConfig, tmp_path: Path, monkeypatch) -> None:
-    from alphamepol.runs import pretrain as module
+    from alphamepol.algorithms.alphamepol import run as module
 
     refused = []
 
@@ -155,7 +155,7 @@ def test_a_signal_after_the_end_does_not_make_it_look_undone(monkeypatch) -> Non
     from alphamepol import __main__ as entry
 
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    monkeypatch.setattr("alphamepol.machine.keep_compiled_programs", lambda: None)
+    monkeypatch.setattr("alphamepol.compute.machine.keep_compiled_programs", lambda: None)
     monkeypatch.setattr(sys, "argv", ["alphamepol", "--version"])
     try:
         with pytest.raises(SystemExit) as end:

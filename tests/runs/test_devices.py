@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from alphamepol import InputError, make
-from alphamepol.cli import main
-from alphamepol.runs.checks import check_devices
+from alphamepol.cli.main import main
+from alphamepol.runs.devices import check_devices
 
 GRIDWORLDS = make("gridworld-slope")
 
 
 def test_results_are_those_of_one_device() -> None:
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
-    script = Path(__file__).with_name("several_devices.py")
+    script = Path(__file__).parents[1] / "support/several_devices.py"
     # Devices that are threads wait for each other, each in a thread of a pool that must not run out of them.
     several = os.environ | {"XLA_FLAGS": flags, "NPROC": "64"}
     output = subprocess.run([sys.executable, script], env=several, capture_output=True, text=True)

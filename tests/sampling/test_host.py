@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 from toys import Corridor, Walk
 
-from alphamepol.environments.gymnasium_class import gymnasium_class
+from alphamepol.environments.gymnasium.gymnasium_class import gymnasium_class
 from alphamepol.environments.host import HostClass
-from alphamepol.environments.registry import make
+from alphamepol.environments.make import make
+from alphamepol.environments.tasks import EnvironmentReward, Goal, RewardFunction, stack_tasks
 from alphamepol.errors import RunError
-from alphamepol.policies import Policy, PolicySettings, PolicyShape, fresh_policy, stack_policies
+from alphamepol.policies.fresh import fresh_policy
+from alphamepol.policies.policy import Policy, stack_policies
+from alphamepol.policies.shape import PolicyShape
 from alphamepol.sampling.sampler import collect, collect_episodes
 from alphamepol.sampling.trajectories import Trajectories
-from alphamepol.tasks import EnvironmentReward, Goal, RewardFunction, stack_tasks
+from alphamepol.settings.policy import PolicySettings
 
 
 def policies_for(environment_class: HostClass, seeds: int = 1, memory: str = "none") -> Policy:

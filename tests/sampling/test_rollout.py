@@ -8,9 +8,9 @@ import pytest
 from jaxtyping import Array
 
 from alphamepol import CMP, EnvironmentClass, GaussianPolicy, make
+from alphamepol.environments.tasks import Goal, RewardFunction, stack_tasks
 from alphamepol.sampling.compiled import collect, collect_episodes
 from alphamepol.sampling.rollout import rollout, rollout_episodes
-from alphamepol.tasks import Goal, RewardFunction, stack_tasks
 
 
 class Countdown(CMP):

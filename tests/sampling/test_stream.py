@@ -9,7 +9,8 @@ import pytest
 from jaxtyping import Array
 
 from alphamepol import CMP, EnvironmentClass, GaussianPolicy, make
-from alphamepol.policies import CategoricalPolicy, Policy, PolicyShape, SquashedPolicy
+from alphamepol.policies.policy import CategoricalPolicy, Policy, SquashedPolicy
+from alphamepol.policies.shape import PolicyShape
 from alphamepol.sampling.stream import Episode, Transitions, World, begin, step, with_skill
 
 

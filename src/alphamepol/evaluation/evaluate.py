@@ -1,7 +1,7 @@
 """`evaluate`: how well policies of runs and files explore, here or in another class, and side by side."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from alphamepol.policies.policy import Policy
 from alphamepol.policies.shape import check_policy_fits
 from alphamepol.runs.description import device_name
 from alphamepol.runs.folder import class_word, default_folder
-from alphamepol.runs.sources import Source, common_class, distinct_labels, joined_names, read_source, short_names
+from alphamepol.runs.sources import Given, Source, common_class, distinct_labels, joined_names, read_source, short_names
 
 MANY = 20
 """Policies from which on each has no heat-map of its own: the skills of DIAYN, say."""
@@ -45,7 +45,7 @@ class Evaluated:
 
 
 def evaluate(
-    policies: str | Path | Policy | Sequence[str | Path | Policy],
+    policies: Given | Sequence[Given],
     environment_class: AnyClass | str | None = None,
     config: PretrainConfig | None = None,
     *,
@@ -60,8 +60,8 @@ def evaluate(
 
     **Arguments**
 
-    - `policies`: the folder of a run, a policy file, the name of a released policy, or a policy; or several of those,
-      among which may be "random". Several are measured with the settings of the first.
+    - `policies`: the folder of a run, a policy file, the name of a released policy, a policy, or policies by their
+      seeds; or a list of those, among which may be "random". Several are measured with the settings of the first.
     - `environment_class`: the class to evaluate in, or its name; the run's own if not given.
     - `config`: how the class is sampled and measured. If not given: the settings of the first run, or the usual ones of
       the class.
@@ -74,7 +74,7 @@ def evaluate(
     """
     if batches < 1:
         raise InputError(f"batches: {batches} was given; it must be at least 1")
-    given = [policies] if isinstance(policies, str | Path | Policy) else list(policies)
+    given = [policies] if isinstance(policies, str | Path | Policy | Mapping) else list(policies)
     if not given:
         raise InputError("run: none was given; name the folder of a run, or a policy file")
     sources = [read_source(one) for one in given]

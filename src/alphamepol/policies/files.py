@@ -29,7 +29,7 @@ def save_policy(policy: Policy, path: str | Path) -> None:
 
 def released_policies() -> dict[str, Path]:
     """The policies that come with the package, by name, e.g. `gridworld-slope/alpha-0.2`: class, then method."""
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     # In a checkout they are among the results, in an installed package beside the code.
     folder = next(
         (one for one in (package / "released", package.parents[1] / "results/policies") if one.is_dir()), None

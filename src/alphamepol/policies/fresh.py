@@ -12,7 +12,7 @@ from alphamepol.policies.shape import PolicyShape
 from alphamepol.settings.policy import PolicySettings
 
 
-def fresh_policy(shape: PolicyShape, settings: PolicySettings, features: int, *, key: PRNGKeyArray) -> Policy:
+def fresh_policy(shape: PolicyShape, settings: PolicySettings, features: int = 0, *, key: PRNGKeyArray) -> Policy:
     """Build an untrained policy; `features` is how many numbers a particle has, for policies that scale particles."""
     memory = None
     if settings.memory != "none":

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from alphamepol.estimation.statistics import (
     weighted_interquartile_mean,
 )
 from alphamepol.reproduction.planned import Finetuning, Planned
-from alphamepol.reproduction.store import Store, Stored
+from alphamepol.reproduction.store import Stored
 
 Verdict = Literal["holds", "fails", "undecided"]
 
@@ -148,12 +148,21 @@ class Decision:
         }
 
 
-def decide(claim: Claim, store: Store) -> Decision:
+@runtime_checkable
+class FindsRuns(Protocol):
+    """Where runs are looked for: a `Store`."""
+
+    def find(self, planned: Planned) -> Stored | None:
+        """The run that was planned, or a shorter one; None if there is neither."""
+        ...
+
+
+def decide(claim: Claim, store: FindsRuns) -> Decision:
     """What the runs in the folder say of a claim."""
     return Decision(claim, tuple(_judge(statement, store) for statement in claim.statements))
 
 
-def _judge(statement: Statement, store: Store) -> JudgedStatement:
+def _judge(statement: Statement, store: FindsRuns) -> JudgedStatement:
     found = {quantity.run: store.find(quantity.run) for _, quantity in statement.terms}
     missing = tuple(run.name for run, stored in found.items() if stored is None)
     shortfalls = tuple(

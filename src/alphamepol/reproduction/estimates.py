@@ -82,7 +82,7 @@ def _steps_of(config: AnyConfig) -> int:
     return config.epochs if isinstance(config, PretrainConfig) else config.iterations
 
 
-def _work(cost: StepCost, config: AnyConfig, identity: Identity) -> tuple[float, float, float]:
+def _work(cost: StepCost, config: AnyConfig, identity: Identity) -> tuple[float, float, int]:
     """Floating-point operations, updates of DIAYN, and steps of environments."""
     command = identity["command"]
     row = 2.0 * (sum(a * b for a, b in pairwise(config.hidden)) + 4 * sum(config.hidden))
@@ -92,9 +92,9 @@ def _work(cost: StepCost, config: AnyConfig, identity: Identity) -> tuple[float,
         return 35 * steps * row, 0.0, steps
     if isinstance(config, MetatrainConfig):
         if config.method == "diayn":
-            return 0.0, float(config.epochs * config.steps * (config.seeds if _backend() == "cpu" else 1)), 0.0
+            return 0.0, float(config.epochs * config.steps * (config.seeds if _backend() == "cpu" else 1)), 0
         steps = config.iterations * config.tasks * config.trajectories * config.horizon * config.seeds
-        return 181 * steps * row, 0.0, 0.0
+        return 181 * steps * row, 0.0, 0
     if command == "untrained":
         return 0.0, 0.0, config.evaluation_batches * config.batch * config.horizon * config.seeds * 2
     epochs = identity["batches"] if command == "gradient-variance" else config.epochs

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.finetuning.config import FinetuneConfig
@@ -38,6 +38,7 @@ FindFolder = Callable[["Planned"], Path]
 """Where the folder of a run is that another needs."""
 
 
+@runtime_checkable
 class Planned(Protocol):
     """A run that someone asks for."""
 

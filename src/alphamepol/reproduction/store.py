@@ -168,7 +168,7 @@ def read_runs(folders: Sequence[Path]) -> list[Stored]:
     return found
 
 
-def _shortfalls(planned: Identity, found: Identity) -> list[tuple[str, float, float]]:
+def _shortfalls(planned: Identity, found: Identity) -> list[tuple[str, int, int]]:
     """The amounts in which a run is shorter than planned, those of the runs it began from included; none at all if
     one is larger."""
     usual = CONFIGS[planned["command"]]()

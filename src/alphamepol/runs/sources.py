@@ -20,6 +20,11 @@ TRAINING = {
 """By the command that trains policies, the module and the name of its settings."""
 
 
+Given = str | Path | Policy | Mapping[int, Policy]
+"""The folder of a run that trained policies, a policy file, the name of a released policy, a policy, policies by their
+seeds, or "random"."""
+
+
 @dataclass(frozen=True)
 class Source:
     """Policies, and what is known of them."""
@@ -41,10 +46,14 @@ class Source:
         return next((_memory(policy) for policy in self.policies.values()), "")
 
 
-def read_source(given: str | Path | Policy, random_memory: str = "none") -> Source:
-    """Read what is named as RUN, POLICY or `random`, or take a policy as it is; `random_memory` is that of `random`."""
+def read_source(given: Given, random_memory: str = "none") -> Source:
+    """Read what is given as the source of policies; `random_memory` is the memory of `random`."""
     if isinstance(given, Policy):
         return Source("policy", _label("policy", _memory(given)), {0: given})
+    if isinstance(given, Mapping):
+        if not given:
+            raise InputError("policies: none was given; at least one is needed")
+        return Source("policies", _label("policies", _memory(next(iter(given.values())))), given)
     if str(given) == RANDOM:
         return Source(RANDOM, _label("Random", random_memory), {})
     path = Path(given)

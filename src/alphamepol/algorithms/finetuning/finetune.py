@@ -1,7 +1,7 @@
 """`finetune`: reinforcement learning on many tasks in one member of a class, from pre-trained policies."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -22,15 +22,12 @@ from alphamepol.policies.policy import Policy
 from alphamepol.policies.shape import check_policy_fits
 from alphamepol.runs.devices import check_devices
 from alphamepol.runs.folder import default_folder
-from alphamepol.runs.sources import Source, common_class, joined_names, read_source
-
-Init = str | Path | Policy
-"""The folder of a run that trained policies, a policy file, the name of a released policy, a policy, or "random"."""
+from alphamepol.runs.sources import Given, Source, common_class, joined_names, read_source
 
 
 @overload
 def finetune(
-    init: Init,
+    init: Given,
     member: str | int,
     config: FinetuneConfig | None = None,
     *,
@@ -46,7 +43,7 @@ def finetune(
 
 @overload
 def finetune(
-    init: Sequence[Init],
+    init: Sequence[Given],
     member: str | int,
     config: FinetuneConfig | None = None,
     *,
@@ -61,7 +58,7 @@ def finetune(
 
 
 def finetune(
-    init: Init | Sequence[Init],
+    init: Given | Sequence[Given],
     member: str | int,
     config: FinetuneConfig | None = None,
     *,
@@ -77,8 +74,8 @@ def finetune(
 
     **Arguments**
 
-    - `init`: the folder of a run that trained policies, a policy file, the name of a released policy, a policy, or
-      "random"; or a list of those.
+    - `init`: the folder of a run that trained policies, a policy file, the name of a released policy, a policy,
+      policies by their seeds, or "random"; or a list of those.
     - `member`: the member of the class to act in, by name or number.
     - `config`: the settings; those of `finetuning_preset` for the class if not given.
     - `algorithm`: the name of an algorithm, or one of your own (`FineTuner`).
@@ -92,7 +89,7 @@ def finetune(
 
     Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
     """
-    several = not isinstance(init, str | Path | Policy)
+    several = not isinstance(init, str | Path | Policy | Mapping)
     inits = list(init) if several else [init]
     if not inits:
         raise InputError("init: none was given; name the folder of a run, a policy file, or random")

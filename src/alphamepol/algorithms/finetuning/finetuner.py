@@ -1,7 +1,7 @@
 """The interface of an algorithm that fine-tunes policies."""
 
 import importlib
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import PRNGKeyArray
 
@@ -13,6 +13,7 @@ from alphamepol.sampling.trajectories import Episodes
 Config = TypeVar("Config", bound=FinetuneConfig, contravariant=True)
 
 
+@runtime_checkable
 class FineTuner(Protocol[Config]):
     """An algorithm of reinforcement learning. Its methods work on one task; fine-tuning maps them over all.
 
@@ -43,9 +44,9 @@ class FineTuner(Protocol[Config]):
         """The state before the first iteration, as a pytree with a field `policy`."""
         ...
 
-    def improve(self, state: Any, episodes: Episodes, settings: Any, *, key: PRNGKeyArray) -> tuple[Any, NamedTuple]:
-        """Improve the state with the episodes of one iteration; returns a report, too, whose fields are numbers and
-        become those of metrics.jsonl."""
+    def improve(self, state: Any, episodes: Episodes, settings: Any, *, key: PRNGKeyArray) -> tuple[Any, Any]:
+        """Improve the state with the episodes of one iteration. Returns a report, too: a NamedTuple of numbers, whose
+        fields become those of metrics.jsonl."""
         ...
 
 

@@ -49,7 +49,7 @@ class Plan:
 class IterationReport(eqx.Module):
     """What an iteration saw and did, row by row."""
 
-    mean_return: Float[Array, " rows"]
+    mean_return: Float[Array, "*rows"]
     """Of the policy that sampled."""
     learned: Any
     """The report of the algorithm."""

@@ -254,11 +254,11 @@ def _planes(stairs: Stairs) -> list[tuple[str, tuple[float, ...], tuple[float, .
     No Ant comes above walls 8 high, so that planes are as good, and boxes take 1.2 (Up) to 1.4 (Down) times as long.
     """
     return [
-        ("wall_west", (WEST, 0, 0), (1, 0, 0)),
-        ("wall_east", (EAST, 0, 0), (-1, 0, 0)),
-        ("wall_south", (0, SOUTH, 0), (0, 1, 0)),
-        ("wall_north", (0, stairs.north, 0), (0, -1, 0)),
-        ("ground", (0, 0, 0), (0, 0, 1)),
+        ("wall_west", (WEST, 0.0, 0.0), (1.0, 0.0, 0.0)),
+        ("wall_east", (EAST, 0.0, 0.0), (-1.0, 0.0, 0.0)),
+        ("wall_south", (0.0, SOUTH, 0.0), (0.0, 1.0, 0.0)),
+        ("wall_north", (0.0, stairs.north, 0.0), (0.0, -1.0, 0.0)),
+        ("ground", (0.0, 0.0, 0.0), (0.0, 0.0, 1.0)),
     ]
 
 

@@ -1,0 +1,69 @@
+"""Compiled programs are kept: where, and that the second start of a command compiles nothing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from alphamepol.compute.machine import CACHE_BYTES, compiled_programs, keep_compiled_programs
+
+VARIABLES = (
+    "JAX_COMPILATION_CACHE_DIR",
+    "JAX_COMPILATION_CACHE_MAX_SIZE",
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS",
+)
+
+
+@pytest.fixture
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in VARIABLES:
+        monkeypatch.setenv(name, "")  # so that it is put back afterwards
+        monkeypatch.delenv(name)
+    return monkeypatch
+
+
+def test_programs_are_kept_in_the_users_cache(no_settings, tmp_path: Path) -> None:
+    no_settings.setenv("XDG_CACHE_HOME", str(tmp_path))
+    keep_compiled_programs()
+    folder = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
+    assert folder == compiled_programs()
+    assert folder.parent == tmp_path / "alphamepol"
+    assert os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] == str(CACHE_BYTES)
+
+
+def test_what_the_user_set_stays(no_settings) -> None:
+    no_settings.setenv("JAX_COMPILATION_CACHE_DIR", "elsewhere")
+    keep_compiled_programs()
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "elsewhere"
+    # What lies there is not thrown out to make room.
+    assert "JAX_COMPILATION_CACHE_MAX_SIZE" not in os.environ
+
+
+def test_a_user_without_a_home_goes_without(no_settings) -> None:
+    no_settings.delenv("XDG_CACHE_HOME", raising=False)
+    no_settings.setattr(Path, "expanduser", mock.Mock(side_effect=RuntimeError("Could not determine home directory.")))
+    keep_compiled_programs()
+    assert "JAX_COMPILATION_CACHE_DIR" not in os.environ
+
+
+def test_other_processors_have_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = compiled_programs()
+    monkeypatch.setattr("alphamepol.compute.machine._processor", lambda: "flags : sse")
+    assert compiled_programs() != here
+
+
+def test_the_second_start_compiles_nothing(tmp_path: Path) -> None:
+    words = "evaluate gridworld-slope/alpha-0.2 --class gridworld-slope --batches 2 --folder".split()
+    # Without the settings of the tests, which keep programs, too.
+    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    environment["XDG_CACHE_HOME"] = str(tmp_path / "programs")
+    kept = []
+    for run in ("first", "second"):
+        command = [sys.executable, "-m", "alphamepol", *words, str(tmp_path / run)]
+        subprocess.run(command, env=environment, check=True, capture_output=True)
+        kept.append(sorted(path.name for path in (tmp_path / "programs").rglob("*-cache")))
+    assert len(kept[0]) > 20
+    assert kept[0] == kept[1]

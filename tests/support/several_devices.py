@@ -1,0 +1,109 @@
+"""Run by test_devices.py in a process of its own, which has four devices: prints how much results differ from one."""
+
+import dataclasses
+import gc
+import json
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import alphamepol as am
+from alphamepol.algorithms.alphamepol.epoch import run_epoch
+from alphamepol.algorithms.alphamepol.start import start_state
+from alphamepol.algorithms.finetuning.finetuner import find_finetuner
+from alphamepol.algorithms.finetuning.iteration import Plan, run_iteration, start_finetuning
+from alphamepol.compute.devices import laid_over, lay
+from alphamepol.compute.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
+from alphamepol.measuring.samples import SamplePlan
+
+gc.freeze()  # as conftest.py, which this process does not have
+gc.set_threshold(50_000, 20, 20)
+
+tiny = {"trajectories": 40, "horizon": 20, "neighbours": 4, "hidden": (16, 16), "feature_noise": 0.01}
+small = dataclasses.replace(am.preset("quick", "gridworld-slope"), epochs=1, evaluation_batches=1, **tiny)
+metatraining = {"horizon": 20, "hidden": (16, 16), "seeds": 2}
+# Ten iterations of conjugate gradient would make a hundred thousand times as much of a rounding error.
+few = {"tasks": 4, "steps": 800, "horizon": 40, "conjugate_gradient_iterations": 3}
+finetuning = am.TrpoConfig(iterations=1, hidden=(16, 16), critic_hidden=(8,), **few)
+gridworlds = am.make("gridworld-slope")
+
+
+def numbers(tree) -> np.ndarray:
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+
+
+def difference(one, other, start) -> float:
+    """Of two results, beside how far they are from the start."""
+    return float(np.linalg.norm(numbers(one) - numbers(other)) / np.linalg.norm(numbers(other) - numbers(start)))
+
+
+def epochs(devices: int, **changes):
+    """The policies before and after two epochs, and the shapes of what one device has of samples and policies."""
+    # A start as it comes, which is not first regressed: the whole runs below do that, too.
+    config = dataclasses.replace(small, initial_mean="none", **changes)
+    plan = SamplePlan.of(gridworlds, config, config.seed_list)
+    with laid_over(devices):
+        state = lay(start_state(gridworlds, config))
+        start = state.learners.policy
+        for epoch in range(2):
+            stopwatch = Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
+            state, _, trajectories = run_epoch(state, epoch, plan, config, stopwatch)
+    policies = state.learners.policy
+    parts = {"actions": trajectories.actions, "log_std": policies.log_std}
+    return start, policies, {name: list(part.addressable_shards[0].data.shape) for name, part in parts.items()}
+
+
+def iterations(devices: int):
+    """The policies before and after an iteration of fine-tuning, and the shape of what one device has of them."""
+    tasks = [am.Goal((0.1 * number, 0.5)) for number in range(4)]
+    plan = Plan(gridworlds, "GWN", tasks, finetuning, find_finetuner("trpo"))
+    with laid_over(devices):
+        state = lay(start_finetuning([], plan))
+        start = state.learners.policy
+        state = eqx.tree_at(lambda state: state.learners.rewarded, state, lay(jnp.ones(4, bool)))
+        state, _ = run_iteration(state, 0, plan, plan.task_of_rows(), Stopwatch(SAMPLING, LEARNING))
+    policies = state.learners.policy
+    return start, policies, {"log_std": list(policies.log_std.addressable_shards[0].data.shape)}
+
+
+def pretrained(folder: Path, devices: int) -> list[bytes]:
+    """What a run leaves that is begun on several devices and finished on them; on one, that is not stopped at all."""
+    config = dataclasses.replace(small, seeds=4, epochs=2, checkpoint_every=1)
+    am.pretrain(gridworlds, config, folder=folder, devices=devices, quiet=True)
+    if devices > 1:
+        for file in [folder / "summary.json", *(folder / "checkpoints").glob("epoch-000002.*")]:
+            file.unlink()
+        am.pretrain(gridworlds, config, folder=folder, devices=devices, resume=True, quiet=True)
+    return files(folder)
+
+
+def metatrained(folder: Path, devices: int, config: am.MetatrainConfig) -> list[bytes]:
+    am.metatrain(gridworlds, config, folder=folder, devices=devices, quiet=True)
+    return files(folder)
+
+
+def files(folder: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(folder.glob("policy/*")) + sorted(folder.glob("checkpoints/*.saf*"))]
+
+
+cases = {
+    "seeds": partial(epochs, seeds=4),
+    "mini-batches": partial(epochs, seeds=1),
+    "mini-batches of MEPOL": partial(epochs, seeds=1, alpha=1.0),
+    "tasks": iterations,
+}
+maml = am.MetatrainConfig(method="maml-r", iterations=2, tasks=2, trajectories=2, **metatraining)
+runs = {"pretrain": partial(pretrained, devices=4), "MAML": partial(metatrained, devices=2, config=maml)}
+report = {}
+for name, case in cases.items():
+    (_, laid, shares), (start, alone, _) = case(4), case(1)
+    report[name] = {"difference": difference(laid, alone, start), **shares}
+for name, run in runs.items():
+    with tempfile.TemporaryDirectory() as folder:
+        report[name] = {"same files": run(Path(folder) / "several") == run(Path(folder) / "one", devices=1)}
+print(json.dumps(report))
