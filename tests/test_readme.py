@@ -35,7 +35,8 @@ def test_example_of_the_readme(number: int, tiny, tmp_path, monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
     # The same example with settings that take seconds.
     start = tiny if "calm" in README[number] else dataclasses.replace(tiny, initial_mean="none", normalise=True)
-    monkeypatch.setattr("alphamepol.algorithms.presets.preset", lambda *_: start)
+    for place in ("alphamepol.preset", "alphamepol.algorithms.alphamepol.run.preset"):
+        monkeypatch.setattr(place, lambda *_: start)
     exec(compile(README[number], "README.md", "exec"), {})
     if "calm" in README[number]:
         assert "'calm'" in capsys.readouterr().out

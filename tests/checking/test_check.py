@@ -102,7 +102,9 @@ def test_a_run_gives_policy_and_settings(run, capsys):
 def test_settings_are_those_of_the_preset_unless_a_run_of_the_class_has_its_own(run):
     assert _parse(["check", "multigrid"]).config == preset("paper", "multigrid")
     assert _parse(["check", "multigrid", str(run)]).config == preset("paper", "multigrid")
-    assert _parse(["check", "gridworld-slope", str(run), "--preset", "quick"]).config == preset("quick")
+    assert _parse(["check", "gridworld-slope", str(run), "--preset", "quick"]).config == preset(
+        "quick", "gridworld-slope"
+    )
     assert _parse(["check", "examples/pendulums.py:pendulums"]).config == preset("own", "mine.py:mine")
 
 

@@ -118,7 +118,7 @@ def test_pretrain_then_evaluate_there_and_elsewhere(elsewhere, capsys) -> None:
 
 def test_evaluating_an_unfinished_run_says_so(elsewhere, capsys) -> None:
     Path("run").mkdir()
-    config = {"class": "gridworld-slope", "config": {}}
+    config = {"command": "pretrain", "class": "gridworld-slope", "config": {}}
     Path("run/config.json").write_text(json.dumps(config))
     assert main(["evaluate", "run"]) == 2
     assert "has not finished" in capsys.readouterr().err

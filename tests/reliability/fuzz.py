@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.algorithms.trpo.config import TrpoConfig
-from alphamepol.cli.main import main as cli
+from alphamepol.cli import main as cli
 from alphamepol.environments.registry import class_names
 from alphamepol.errors import InputError
 

@@ -21,6 +21,7 @@ from alphamepol.checking.page import check_page, members_table
 from alphamepol.checking.pictures import draw_diagnosis
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.make import resolve_class
+from alphamepol.environments.registry import name_of
 from alphamepol.errors import InputError
 from alphamepol.estimation.risk import tail_count
 from alphamepol.files.atomic import write_atomically
@@ -72,7 +73,7 @@ def check(
     """
     if batches is not None and batches < 2:
         raise InputError(f"batches: {batches} was given; it must be at least 2, an interval needs several")
-    class_name = environment_class if isinstance(environment_class, str) else environment_class.name
+    class_name = name_of(environment_class)
     config = config or usual_settings(class_name, run)
     label, policy = _policy(run, config.seed)
     folder = Path(folder) if folder else _default_folder(class_name, run)

@@ -8,7 +8,7 @@ import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import gymnasium
 
@@ -25,6 +25,19 @@ ENTRY_POINTS = {
     "minigrid-counterexample": "alphamepol.classes.minigrid_counterexample",
 }
 """By the name of a class, the module whose `ENTRY` describes it."""
+
+
+@runtime_checkable
+class Named(Protocol):
+    """A class of environments, as far as its name goes."""
+
+    @property
+    def name(self) -> str: ...
+
+
+def name_of(environment_class: str | Named) -> str:
+    """The name of a class that is given by its name or as it is."""
+    return environment_class if isinstance(environment_class, str) else environment_class.name
 
 
 @dataclass(frozen=True)

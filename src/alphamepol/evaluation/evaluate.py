@@ -17,6 +17,7 @@ from alphamepol.algorithms.alphamepol.start import untrained_policies
 from alphamepol.environments.horizons import check_horizon
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.make import resolve_class
+from alphamepol.environments.registry import name_of
 from alphamepol.errors import InputError
 from alphamepol.figures.heat_maps import draw_heat_maps, draw_trails
 from alphamepol.figures.histogram import draw_entropy_histogram
@@ -81,7 +82,7 @@ def evaluate(
     if not any(source.policies for source in sources):
         raise InputError("run: random alone was given; name a run or a policy file to compare it with")
     environment_class = common_class(sources) if environment_class is None else environment_class
-    class_name = environment_class if isinstance(environment_class, str) else environment_class.name
+    class_name = name_of(environment_class)
     config = config or _settings(sources, class_name)
     config = dataclasses.replace(
         config,

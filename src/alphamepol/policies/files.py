@@ -4,7 +4,7 @@ import math
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -62,7 +62,7 @@ def load_policy(path: str | Path) -> Policy:
             raise ValueError("it holds something else")
         if len(header["architecture"]["hidden"]) > len(arrays):
             raise ValueError("it says that it has more layers than it has")
-        policy = fill(_template(**header["architecture"]), arrays)
+        policy = fill(_template(Architecture(**header["architecture"])), arrays)
         check_numbers(policy)
         return policy
     except InputError:
@@ -71,39 +71,44 @@ def load_policy(path: str | Path) -> Policy:
         raise InputError(f"policy: {path} cannot be read as a policy ({error})") from error
 
 
-def _template(
-    kind: str,
-    observation_size: int,
-    action_size: int,
-    hidden: Sequence[int],
-    memory: dict[str, Any] | None = None,
-    scaling: dict[str, Any] | None = None,
-    image: Sequence[int] | None = None,
-    actions: dict[str, Any] | None = None,
-) -> Policy:
+class Architecture(NamedTuple):
+    """The shape of a policy, as its file describes it."""
+
+    kind: str
+    observation_size: int
+    action_size: int
+    hidden: Sequence[int]
+    memory: dict[str, Any] | None = None
+    scaling: dict[str, Any] | None = None
+    image: Sequence[int] | None = None
+    actions: dict[str, Any] | None = None
+
+
+def _template(of: Architecture) -> Policy:
     """The shapes of a policy, nothing allocated."""
     kinds: dict[str, Callable[..., Policy]] = {"gaussian": GaussianPolicy, "categorical": CategoricalPolicy}
-    if kind not in (*kinds, "squashed"):
-        raise ValueError(f"its kind is {kind!r}, only {', '.join(kinds)} and squashed are known")
-    if (kind == "squashed") != (actions is not None) or (kind == "squashed" and (memory or scaling)):
+    if of.kind not in (*kinds, "squashed"):
+        raise ValueError(f"its kind is {of.kind!r}, only {', '.join(kinds)} and squashed are known")
+    squashed, memory, scaling = of.kind == "squashed", of.memory, of.scaling
+    if squashed != (of.actions is not None) or (squashed and (memory or scaling)):
         raise ValueError("a squashed policy has a range of actions, and neither memory nor scaling")
 
-    described = [actions] if actions else [part["actions"] for part in (memory, scaling) if part]
-    applied = read_actions(described[0], kind, action_size) if described else ActionRange()
+    described = [of.actions] if of.actions else [part["actions"] for part in (memory, scaling) if part]
+    applied = read_actions(described[0], of.kind, of.action_size) if described else ActionRange()
     if any(other != described[0] for other in described):
         raise ValueError("its memory and its scaling are of different actions")
-    if kind == "squashed" and not all(applied.bounded):
+    if squashed and not all(applied.bounded):
         raise ValueError("a squashed policy needs a finite range of actions")
 
     def build() -> Policy:
         key = jax.random.key(0)
-        trunk = Trunk(_image(image, observation_size), key=key) if image else None
-        if kind == "squashed":
-            return SquashedPolicy(observation_size, applied, hidden, trunk, key=key)
-        remembered = memory and Memory(observation_size, applied, memory["recurrent_units"], key=key)
-        scaled = scaling and Scaling(observation_size, scaling["features"], applied)
-        sizes = observation_size, action_size, hidden
-        return kinds[kind](*sizes, memory=remembered, scaling=scaled, trunk=trunk, key=key)
+        trunk = Trunk(_image(of.image, of.observation_size), key=key) if of.image else None
+        if squashed:
+            return SquashedPolicy(of.observation_size, applied, of.hidden, trunk, key=key)
+        remembered = memory and Memory(of.observation_size, applied, memory["recurrent_units"], key=key)
+        scaled = scaling and Scaling(of.observation_size, scaling["features"], applied)
+        sizes = of.observation_size, of.action_size, of.hidden
+        return kinds[of.kind](*sizes, memory=remembered, scaling=scaled, trunk=trunk, key=key)
 
     return eqx.filter_eval_shape(build)
 

@@ -1,5 +1,6 @@
 """The sampler of environments that run on the host: the policy acts for many at once, a fleet steps them."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -69,6 +70,19 @@ class Steps(NamedTuple):
     valid: Bool[np.ndarray, "rows time"]
 
 
+@dataclass(frozen=True)
+class _Batch:
+    """The trajectories of one policy, and the room for their steps."""
+
+    policy: Policy
+    environment_class: HostClass
+    members: Int[np.ndarray, " rows"]
+    task: Task | None
+    keys: Key[Array, " rows"]
+    steps: Steps
+    last: Float[np.ndarray, "rows inputs"]
+
+
 def _act(
     policy: Policy,
     environment_class: HostClass,
@@ -86,32 +100,22 @@ def _act(
     steps, last = _nothing_yet(policy, environment_class[0], rows, horizon)
     if stations <= FEW:
         policy, key = jax.device_put((policy, key), device_for_little())
-    keys = jax.random.split(key, rows)
+    batch = _Batch(policy, environment_class, members, task, jax.random.split(key, rows), steps, last)
     # A wave never wraps around the stations, so that who is where does not depend on how many go together.
     for block in range(0, rows, stations):
         for first in range(block, min(block + stations, rows), board.together):
-            wave = np.arange(first, min(first + board.together, block + stations, rows))
-            _act_together(policy, environment_class, board, members, wave, task, keys, steps, last)
+            _act_together(batch, board, np.arange(first, min(first + board.together, block + stations, rows)))
     return steps, last
 
 
-def _act_together(
-    policy: Policy,
-    environment_class: HostClass,
-    board: Board,
-    members: Int[np.ndarray, " rows"],
-    wave: Int[np.ndarray, " wave"],
-    task: Task | None,
-    keys: Key[Array, " rows"],
-    steps: Steps,
-    last: Float[np.ndarray, "rows inputs"],
-) -> None:
-    """The trajectories of a wave, step by step, written into `steps` and `last`."""
-    fleet, member = environment_class.fleet, environment_class[int(members[wave[0]])]
+def _act_together(batch: _Batch, board: Board, wave: Int[np.ndarray, " wave"]) -> None:
+    """Act in the trajectories of a wave, step by step, and write what happens into the batch."""
+    policy, members, task, steps = batch.policy, batch.members, batch.task, batch.steps
+    fleet, member = batch.environment_class.fleet, batch.environment_class[int(members[wave[0]])]
     at = wave % len(board.over)
     row_at = np.zeros(len(board.over), int)
     row_at[at] = wave
-    keys, fresh = keys[row_at], np.ones(len(board.over), bool)
+    keys, fresh = batch.keys[row_at], np.ones(len(board.over), bool)
     recollections = _begin(policy, len(board.over))
     fleet.reset(board, at, members[wave], _reset_seeds(keys, RESETS)[at])
     horizon = steps.valid.shape[1]
@@ -137,7 +141,8 @@ def _act_together(
         again = at[fresh[at]]
         if again.size and t < horizon - 1:
             fleet.reset(board, again, members[row_at[again]], _reset_seeds(keys, RESETS + 1 + t)[again])
-    last[wave] = np.asarray(_choose(policy, board.observations, recollections, fresh, keys, np.int32(horizon))[0])[at]
+    perceived, _, _ = _choose(policy, board.observations, recollections, fresh, keys, np.int32(horizon))
+    batch.last[wave] = np.asarray(perceived)[at]
 
 
 def _nothing_yet(

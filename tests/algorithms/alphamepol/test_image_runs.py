@@ -84,7 +84,7 @@ def test_encoders_shift_entropies_and_are_decided_by_their_seed(run, config):
     assert run.summary["encoder_seed"] == 0
     assert np.all(np.abs(entropies[0] - entropies[2]) > 0.1)
     plain = dataclasses.replace(config, encoder="none", feature_noise=0.01)
-    assert particle_size(environment_class, plain) == 147
+    assert particle_size(environment_class, "none") == 147
     assert np.isfinite(measured(run.policies, environment_class, plain).mean).all()
 
 
@@ -124,7 +124,11 @@ def test_what_images_cannot_do_gets_a_sentence(run, config, tmp_path, capsys):
     with pytest.raises(InputError, match="other networks for images"):
         export(run.folder, tmp_path / "policy.zip", "sb3")
     with pytest.raises(InputError, match="encoder: random was given, but the particles of class gridworld-slope"):
-        pretrain("gridworld-slope", dataclasses.replace(preset("quick"), encoder="random"), folder=tmp_path / "no")
+        pretrain(
+            "gridworld-slope",
+            dataclasses.replace(preset("quick", "gridworld-slope"), encoder="random"),
+            folder=tmp_path / "no",
+        )
     assert main(["pretrain", "minigrid", "--initial-mean", "0"]) == 2
     assert "policies that see images are not regressed" in capsys.readouterr().err
     with pytest.raises(InputError, match=r"gradient_share: 0\.0 was given; it must be above 0"):

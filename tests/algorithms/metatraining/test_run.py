@@ -318,7 +318,7 @@ def test_settings_that_cannot_be(change, sentence) -> None:
 
 
 def test_the_presets_are_the_papers_and_quick() -> None:
-    paper = metatraining_preset()
+    paper = metatraining_preset("paper", "gridworld-slope")
     assert (paper.iterations, paper.tasks, paper.trajectories, paper.inner_rate, paper.horizon) == (
         200,
         20,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
-from alphamepol.environments.registry import find_entry
+from alphamepol.environments.registry import Named, find_entry, name_of
 from alphamepol.errors import InputError
 from alphamepol.files.json_files import read_description
 from alphamepol.settings.conversion import settings_from_dict
@@ -31,7 +31,7 @@ def quick(config: PretrainConfig) -> PretrainConfig:
     return dataclasses.replace(config, epochs=40, trajectories=100, hidden=(64, 64), learning_rate=3e-4, seeds=1)
 
 
-def preset(name: Preset, class_name: str) -> PretrainConfig:
+def preset(name: Preset, environment_class: str | Named) -> PretrainConfig:
     """The settings of a preset for a class.
 
     - `paper`: the paper's table; ten seeds. Only for the paper's classes.
@@ -39,8 +39,9 @@ def preset(name: Preset, class_name: str) -> PretrainConfig:
     - `quick`: a small network, fewer samples and a higher rate; a minute a seed on two cores; one seed.
     - `own`: for a class of one's own, whose units are not known; one seed.
 
-    `class_name` is the name of the class; any name that the package does not know is that of a class of one's own.
+    `environment_class` is a class or its name; any class that the package does not know is one's own.
     """
+    class_name = name_of(environment_class)
     if name not in get_args(Preset):
         raise InputError(f"preset: {name!r} is not known; choose paper, authors, quick or own")
     entry = find_entry(class_name)

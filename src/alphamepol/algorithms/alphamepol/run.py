@@ -16,6 +16,7 @@ from alphamepol.compute.mapping import take
 from alphamepol.compute.stopwatch import DIAGNOSTICS, EVALUATION, LEARNING, NEIGHBOURS, SAMPLING
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.make import resolve_class
+from alphamepol.environments.registry import name_of
 from alphamepol.figures.curves import draw_diagnostics, draw_learning_curves
 from alphamepol.figures.heat_maps import draw_heat_maps, heat_map_pixels
 from alphamepol.figures.histogram import draw_entropy_histogram
@@ -68,7 +69,7 @@ def pretrain(
 
     Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
     """
-    name = environment_class if isinstance(environment_class, str) else environment_class.name
+    name = name_of(environment_class)
     config = config or preset(usual_preset(name), name)
     config.check()
     environment_class = resolve_class(environment_class, config.probabilities)

@@ -15,7 +15,7 @@ from alphamepol.algorithms.finetuning.tasks import tasks_of
 from alphamepol.environments.horizons import check_horizon, check_reward_lasts
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.make import resolve_class
-from alphamepol.environments.registry import find_entry
+from alphamepol.environments.registry import find_entry, name_of
 from alphamepol.environments.tasks import Task, check_tasks
 from alphamepol.errors import InputError
 from alphamepol.policies.policy import Policy
@@ -109,8 +109,7 @@ def finetune(
 
 def _usual_settings(environment_class: AnyClass | str, finetuner: FineTuner[Any]) -> FinetuneConfig:
     """The settings of an algorithm for a class, as `finetuning_preset` finds them for those with a name."""
-    name = environment_class if isinstance(environment_class, str) else environment_class.name
-    entry = find_entry(name)
+    entry = find_entry(name_of(environment_class))
     return (entry and entry.settings("paper", type(finetuner.own))) or finetuner.own
 
 

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Literal
 
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
-from alphamepol.environments.registry import find_entry
+from alphamepol.environments.registry import Named, find_entry, name_of
 
 
 def quick_metatraining(config: MetatrainConfig) -> MetatrainConfig:
@@ -23,11 +23,11 @@ def quick_metatraining(config: MetatrainConfig) -> MetatrainConfig:
     )
 
 
-def metatraining_preset(name: Literal["paper", "quick"], class_name: str) -> MetatrainConfig:
+def metatraining_preset(name: Literal["paper", "quick"], environment_class: str | Named) -> MetatrainConfig:
     """The settings of meta-training for a class: the paper's for its gridworlds, the nearest to them for others.
 
     `quick` is a small network and few samples: a minute or two a seed on two cores.
     """
-    entry = find_entry(class_name)
+    entry = find_entry(name_of(environment_class))
     paper = (entry and entry.settings("paper", MetatrainConfig)) or MetatrainConfig()
     return quick_metatraining(paper) if name == "quick" else paper

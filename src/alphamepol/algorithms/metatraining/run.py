@@ -18,6 +18,7 @@ from alphamepol.compute.mapping import stack
 from alphamepol.compute.stopwatch import LEARNING, SAMPLING
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.make import resolve_class
+from alphamepol.environments.registry import name_of
 from alphamepol.errors import InputError
 from alphamepol.figures.tables import metatrain_table
 from alphamepol.policies.policy import Policy
@@ -67,7 +68,7 @@ def metatrain(
 
     Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
     """
-    name = environment_class if isinstance(environment_class, str) else environment_class.name
+    name = name_of(environment_class)
     config = config or metatraining_preset("paper", name)
     config.check()
     environment_class = _in_jax(environment_class, config)
