@@ -16,15 +16,16 @@ from alphamepol.policies.policy import Policy
 from alphamepol.sampling.trajectories import Trajectories
 
 FEWEST_IN_TAIL = 3
-"""Mini-batches without which the baseline is not judged; that at the VaR itself counts nothing in (E9)."""
+"""The fewest mini-batches in the tail for which the baseline is judged; the one at the VaR has weight 0 in (E9)."""
 
 
 def measure_trade_off(
     policy: Policy, trajectories: Trajectories, entropies: Float[Array, " minibatches"], alpha: float
 ) -> BaselineTradeOff | None:
-    """(D6) and (D7) of one seed's epoch, along its gradient: half of the mini-batches find it, the others are judged.
+    """(D6) and (D7) of one seed's epoch, along one direction.
 
-    None if there are too few mini-batches in the tail for that.
+    The first half of the mini-batches gives the direction, its gradient; the gradients of the second half are projected
+    on it. None if there are too few mini-batches in the tail.
     """
     half = len(entropies) // 2
     if half == 0 or tail_count(alpha, len(entropies) - half) < FEWEST_IN_TAIL:
@@ -36,7 +37,7 @@ def measure_trade_off(
 
 @partial(jax.jit, static_argnums=(3, 4))
 def _scores(policy, trajectories, entropies, half: int, tail: int) -> Float[Array, " minibatches"]:
-    """f·u of the later mini-batches, u being the gradient of the earlier ones, of length 1."""
+    """The scores of the later mini-batches along the gradient of the earlier ones, scaled to length 1."""
     earlier, later = (
         jax.tree.map(lambda leaf, of=of: leaf[of], trajectories) for of in (slice(half), slice(half, None))
     )

@@ -28,8 +28,8 @@ class AlphaMepolSettings:
     max_off_policy_iterations: int = 30
     """The most gradient steps that one epoch's samples are used for."""
     gradient_share: float = 1.0
-    """With α = 1, off-policy: the share of mini-batches, drawn anew for every step, that its gradient is of. 0.2 makes
-    MEPOL learn from as many samples as αMEPOL with α = 0.2."""
+    """With α = 1, off-policy: each iteration's gradient uses a random subset of the mini-batches, this share of them.
+    0.2 makes MEPOL learn from as many samples as αMEPOL with α = 0.2. Otherwise it is not used."""
     update: Literal["off-policy", "on-policy"] = "off-policy"
     """off-policy: several importance-weighted steps per epoch; on-policy: one REINFORCE step."""
     baseline: bool = True
@@ -52,7 +52,7 @@ class PretrainConfig(RunSettings, PolicySettings, SampleSettings, AlphaMepolSett
 
     @property
     def minibatches(self) -> int:
-        """M = N/B."""
+        """M = N/B, the mini-batches of an epoch. Each is B trajectories in one member, and has one entropy."""
         return self.trajectories // self.batch
 
     @property

@@ -1,4 +1,8 @@
-"""One epoch of pre-training, all seeds in one program: collect, find neighbours, improve."""
+"""One epoch of pre-training for all seeds: draw members, collect, find neighbours, improve.
+
+Policies, learners, trajectories and keys have a leading axis over the seeds. `map_leading_axis` maps the update of one
+seed over it; its keyword arguments are the same for all.
+"""
 
 from collections.abc import Sequence
 
@@ -33,7 +37,11 @@ from alphamepol.sampling.trajectories import Trajectories
 def run_epoch(
     state: LoopState, epoch: int, plan: SamplePlan, config: PretrainConfig, stopwatch: Stopwatch
 ) -> tuple[LoopState, EpochReport, Trajectories]:
-    """Improve every seed's policy by one epoch; returns the new state, a report, and the samples that were used."""
+    """Improve every seed's policy by one epoch; returns the new state, a report, and the samples that were used.
+
+    After the update the scales of the policies' memory and inputs take in the epoch's samples. They are constants
+    within an epoch, so importance weights do not see them change.
+    """
     when, policies = f"epoch {epoch}", state.learners.policy
     with stopwatch.phase(SAMPLING):
         members, keys = draw_epoch(state.keys, epoch, plan.environment_class.probabilities, config.minibatches)
@@ -44,8 +52,8 @@ def run_epoch(
         learners, report = wait(improve(state.learners, trajectories, neighbourhood, config, keys=keys))
         check_learned(learners, report, config.seed_list, when)
         if policies.memory is not None or policies.scaling is not None:
-            measured = measure_scales(learners.policy, trajectories)
-            learners = eqx.tree_at(lambda learners: learners.policy, learners, measured)
+            rescaled = measure_scales(learners.policy, trajectories)
+            learners = eqx.tree_at(lambda learners: learners.policy, learners, rescaled)
     return LoopState(learners, state.keys), report, trajectories
 
 
@@ -63,8 +71,7 @@ def improve(
     if config.update == "on-policy":
         settings = OnPolicySettings(rate, tail_size, config.baseline)
         return _improve_on_policy(learners, trajectories, neighbourhood, settings)
-    share = tail_count(config.gradient_share, config.minibatches)
-    subset_size = share if config.alpha == 1 else tail_size
+    subset_size = tail_count(config.gradient_share, config.minibatches) if config.alpha == 1 else tail_size
     iterations = config.max_off_policy_iterations
     settings = OffPolicySettings(rate, jnp.array(config.trust_region), tail_size, iterations, subset_size)
     return _improve_off_policy(learners, trajectories, neighbourhood, settings, keys)
@@ -91,7 +98,7 @@ def _improve_on_policy(learners, trajectories, neighbourhood, settings: OnPolicy
 
 
 def check_learned(learner: Learner, report: EpochReport, seeds: Sequence[int], when: str) -> None:
-    """Stop when learning has driven a policy, or the estimates of it, out of the numbers."""
+    """Stop when learning has made a policy, or the estimates of it, not finite."""
     judged = (learner.policy, report.kl, report.objective_after)
     finite = [np.isfinite(leaf).reshape(len(seeds), -1).all(axis=1) for leaf in jax.device_get(jax.tree.leaves(judged))]
     lost = np.flatnonzero(~np.all(finite, axis=0))

@@ -23,7 +23,7 @@ class Estimates(eqx.Module):
     entropies: Float[Array, " minibatches"]
     kl: Float[Array, ""]
     gradient: Policy | None = None
-    """Of the mean of all entropies, where the tail is everything and the pass went back as well."""
+    """The gradient of the mean of all entropies, from `estimate_with_gradient`; None from `estimate`."""
 
 
 def estimate(
@@ -45,6 +45,8 @@ def weigh(
 def log_weights_of(
     log_ratios: Float[Array, "minibatches batch time"], trajectories: Trajectories
 ) -> Float[Array, "minibatches particles"]:
+    """ln ŵ (E4) of every particle, not normalised: the sum of log-ratios up to the action that reached it; −∞ where the
+    step is not valid. (E5) normalises over a mini-batch, (E6) over the epoch."""
     log_weights = jnp.where(trajectories.valid, jnp.cumsum(log_ratios, axis=-1), -jnp.inf)
     return log_weights.reshape(len(log_weights), -1)
 
@@ -57,35 +59,38 @@ def estimate_with_gradient(
 ) -> Estimates:
     """Estimate entropies and KL of a policy without recurrence, and take the gradient (E8) in the same pass.
 
-    An entropy needs its mini-batch alone, so some mini-batches at a time go forward and, as long as what the layers
-    gave is at hand, back: three quarters of the work of a forward pass followed by `tail_gradient` of all.
+    An entropy needs its mini-batch alone. So a group of mini-batches goes forward through the network and, while the
+    hidden values are at hand, back. That takes three quarters of the work of a forward pass over all mini-batches
+    followed by `tail_gradient` of all.
     """
     minibatches = len(neighbourhood.valid)
 
-    def of_some(policy: Policy, *some) -> tuple[Policy, tuple[Array, ...]]:
-        """The gradient of some mini-batches, stacked with those of other devices, and more of each of them."""
-        count = len(some[-1])
-        together = largest_divisor(count, rows_per_product() // neighbourhood.valid[0].size)
-        groups = jax.tree.map(lambda leaf: leaf.reshape(-1, together, *leaf.shape[1:]), some)
-        gradient, parts = jax.lax.scan(partial(one, policy), jax.tree.map(jnp.zeros_like, policy), groups)
-        parts = jax.tree.map(lambda part: part.reshape(count, *part.shape[2:]), parts)
-        return jax.tree.map(lambda leaf: leaf[None], gradient), parts
-
-    def one(policy: Policy, total: Policy, group) -> tuple[Policy, tuple[Array, ...]]:
-        samples, neighbours, before = group
-        rows = tuple(leaf.reshape(-1, *leaf.shape[3:]) for leaf in (samples.perceived, samples.actions))
-        log_probs, pull = jax.vjp(lambda policy: log_probabilities_of_rows(policy, *rows), policy)
-        log_ratios = log_probs.reshape(before.shape) - before
-        coefficients, (log_weights, masses, entropies) = jax.grad(summed, has_aux=True)(log_ratios, samples, neighbours)
-        gradient = pull(coefficients.ravel() / minibatches)[0]
-        return jax.tree.map(jnp.add, total, gradient), (log_ratios, log_weights, masses, entropies)
-
     def summed(log_ratios, samples, neighbours):
+        """The sum of entropies, whose gradient is taken; and log-weights, masses and entropies beside it."""
         log_weights, masses = weigh(log_ratios, samples, neighbours)
         entropies = jax.vmap(entropy_of_masses)(neighbours, masses)
         return jnp.sum(entropies), (log_weights, masses, entropies)
 
-    gradients, parts = share(of_some, policy, trajectories, neighbourhood, sampling_log_probs)
+    def add_group(policy: Policy, total: Policy, group) -> tuple[Policy, tuple[Array, ...]]:
+        """Add the gradient of a group of mini-batches to the total; returns the estimates of each of them, too."""
+        samples, neighbours, sampled = group
+        rows = tuple(leaf.reshape(-1, *leaf.shape[3:]) for leaf in (samples.perceived, samples.actions))
+        log_probs, vjp = jax.vjp(lambda policy: log_probabilities_of_rows(policy, *rows), policy)
+        log_ratios = log_probs.reshape(sampled.shape) - sampled
+        coefficients, (log_weights, masses, entropies) = jax.grad(summed, has_aux=True)(log_ratios, samples, neighbours)
+        gradient = vjp(coefficients.ravel() / minibatches)[0]
+        return jax.tree.map(jnp.add, total, gradient), (log_ratios, log_weights, masses, entropies)
+
+    def of_device(policy: Policy, *some) -> tuple[Policy, tuple[Array, ...]]:
+        """The gradient of a device's mini-batches, with an axis over devices, and the estimates of each of them."""
+        count = len(some[-1])
+        together = largest_divisor(count, rows_per_product() // neighbourhood.valid[0].size)
+        groups = jax.tree.map(lambda leaf: leaf.reshape(-1, together, *leaf.shape[1:]), some)
+        gradient, parts = jax.lax.scan(partial(add_group, policy), jax.tree.map(jnp.zeros_like, policy), groups)
+        parts = jax.tree.map(lambda part: part.reshape(count, *part.shape[2:]), parts)
+        return jax.tree.map(lambda leaf: leaf[None], gradient), parts
+
+    gradients, parts = share(of_device, policy, trajectories, neighbourhood, sampling_log_probs)
     log_ratios, log_weights, masses, entropies = parts
     gradient = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), gradients)
     return Estimates(log_ratios, entropies, kl_of_masses(neighbourhood, log_weights, masses), gradient)

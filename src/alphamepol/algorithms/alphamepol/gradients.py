@@ -17,17 +17,18 @@ def tail_gradient(
     log_ratios: Float[Array, "minibatches batch time"],
     trajectories: Trajectories,
     neighbourhood: Neighbourhood,
-    tail: Int[Array, " tail"],
+    chosen: Int[Array, " chosen"],
 ) -> Policy:
-    """(E8): the gradient of the mean of the tail's importance-weighted entropies; `tail` has numbers of mini-batches.
+    """(E8): the gradient of the mean importance-weighted entropy of the mini-batches `chosen`, given by their indices:
+    the tail, or a random subset of it.
 
-    Only the tail is differentiated. By the chain rule over ln π: first the few numbers ∂H/∂ ln π(a_t|s_t), then
+    Only those are differentiated. By the chain rule over ln π: first the few numbers ∂H/∂ ln π(a_t|s_t), then
     one backward pass through the network.
     """
-    samples, neighbours, log_ratios = jax.tree.map(lambda leaf: leaf[tail], (trajectories, neighbourhood, log_ratios))
+    samples, neighbours, log_ratios = jax.tree.map(lambda leaf: leaf[chosen], (trajectories, neighbourhood, log_ratios))
 
     def of_some(_, log_ratios, samples, neighbours):
-        return jax.grad(lambda ratios: jnp.sum(estimate(ratios, samples, neighbours)[0]) / len(tail))(log_ratios)
+        return jax.grad(lambda ratios: jnp.sum(estimate(ratios, samples, neighbours)[0]) / len(chosen))(log_ratios)
 
     coefficients = share(of_some, None, log_ratios, samples, neighbours)
     return score_sum(policy, samples.perceived, samples.actions, coefficients)
@@ -41,9 +42,13 @@ def on_policy_gradient(
     tail_size: int,
     baseline: bool,
 ) -> Policy:
-    """(E8') with the baseline, (E9) without: the scores of the tail's steps, times entropy or entropy minus VaR."""
+    """The REINFORCE gradient of the tail: (E8') with the baseline b = −VaR, (E9) without it.
+
+    (E9) weighs the scores of a mini-batch by H − VaR. Adding VaR, which is subtracting b, leaves H: that is (E8').
+    """
     tail = jnp.argsort(entropies)[:tail_size]
     samples = jax.tree.map(lambda leaf: leaf[tail], trajectories)
-    worth = entropies[tail] if baseline else entropies[tail] - entropies[tail[-1]]
-    coefficients = jnp.where(samples.valid, worth[:, None, None] / tail_size, 0.0)
+    value_at_risk = entropies[tail[-1]]
+    weights = entropies[tail] if baseline else entropies[tail] - value_at_risk
+    coefficients = jnp.where(samples.valid, weights[:, None, None] / tail_size, 0.0)
     return score_sum(policy, samples.perceived, samples.actions, coefficients)

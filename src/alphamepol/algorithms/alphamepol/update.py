@@ -1,8 +1,8 @@
 """αMEPOL: how one epoch's samples of one seed improve its policy, off-policy (Algorithm 2) or on-policy (Algorithm 1).
 
-MEPOL is the same with α = 1: every mini-batch is in the tail, or, to learn from no more samples than αMEPOL does, a
-random part of them. The caller has sampled the epoch with the learner's policy θ, and has found every particle's
-neighbours, which stay the same within the epoch.
+The caller (`epoch.py`) has drawn a member for each mini-batch, has collected trajectories there with the learner's
+policy θ, and has found the neighbours of every particle, which stay the same within the epoch. MEPOL is the same with α = 1:
+every mini-batch is in the tail. `__init__.py` explains the words, docs/method.md the equations.
 """
 
 import equinox as eqx
@@ -22,7 +22,8 @@ from alphamepol.policies.policy import Policy
 from alphamepol.sampling.trajectories import Trajectories
 
 MAX_TRIES = 10
-"""How often a step is tried that leaves the trust region, each time with half the learning rate."""
+"""How often a step is tried: first with the whole learning rate, then, as long as it leaves the trust region, with half
+of the rate before."""
 
 ADAM = optax.scale_by_adam()
 
@@ -49,8 +50,8 @@ class OffPolicySettings(eqx.Module):
     """⌈αM⌉ (E7)."""
     max_iterations: int = eqx.field(static=True)
     subset_size: int = eqx.field(static=True)
-    """How many mini-batches of the tail a gradient is of. If they are fewer than the tail has, they are drawn anew for
-    every gradient (matched-sample MEPOL)."""
+    """How many mini-batches of the tail the gradient of an iteration uses. If it is less than `tail_size`, every
+    iteration draws a random subset of that size, so that MEPOL learns from as many samples as αMEPOL."""
 
 
 class OnPolicySettings(eqx.Module):
@@ -65,21 +66,29 @@ class OnPolicySettings(eqx.Module):
 
 
 class EpochReport(eqx.Module):
-    """What an epoch did. Entropies and tail are of the policy that sampled, the rest of the one that came out."""
+    """What an epoch did.
+
+    `entropies`, `tail` and `objective` are of the policy that sampled; `objective_after`, `kl` and `effective_shares`
+    are of the one that came out.
+    """
 
     entropies: Float[Array, " minibatches"]
     tail: Bool[Array, " minibatches"]
     objective: Float[Array, ""]
+    """The mean entropy of the tail."""
     objective_after: Float[Array, ""]
+    """The same by importance weights."""
     kl: Float[Array, ""]
     effective_shares: Float[Array, " minibatches"]
     """(Σŵ)²/Σŵ² over the number of samples: the share of the samples that importance weights leave in effect."""
     iterations: Int[Array, ""]
+    """Steps that were accepted."""
     backtracks: Int[Array, ""]
+    """Steps that left the trust region and were undone."""
 
 
 class Iterate(eqx.Module):
-    """θ_h of the off-policy loop, with what the samples say of it."""
+    """θ_h of the off-policy loop, with the estimates of it."""
 
     learner: Learner
     estimates: Estimates
@@ -98,13 +107,24 @@ def improve_off_policy(
     *,
     key: PRNGKeyArray | None = None,
 ) -> tuple[Learner, EpochReport]:
-    """Algorithm 2: climb the importance-weighted entropy of the tail until the trust region or the number of
-    iterations ends the epoch. `key` draws random subsets of the tail, where settings ask for them."""
+    """Algorithm 2: climb the importance-weighted entropy of the tail, several steps with the same samples.
+
+        θ_0 = θ, h = 0
+        while D̂_KL(θ_h) ≤ δ and h < max_iterations:
+            Ĥ^IW of every mini-batch, by importance weights; the tail is the ⌈αM⌉ lowest
+            θ_{h+1} = θ_h + an Adam step along the gradient of the tail's mean entropy
+        a step that leaves the trust region is undone and tried again with half the learning rate
+
+    `step` below is one turn of the loop; it never accepts a θ outside the trust region. `key` draws random subsets of
+    the tail, if the settings ask for them.
+    """
     sampling_log_probs = log_probabilities(learner.policy, trajectories.perceived, trajectories.actions)
+    # If every mini-batch is in the gradient, one pass gives entropies and gradient, that of θ_0 included: then
+    # `Estimates.gradient` is set. It changes how long an epoch takes, not what comes out.
     in_one_pass = _goes_in_one_pass(learner.policy, neighbourhood, settings)
 
     def estimates_of(policy: Policy) -> Estimates:
-        """Ĥ^IW of every mini-batch (E5) and D̂_KL of the epoch (E6)."""
+        """Ĥ^IW of every mini-batch (E5) and D̂_KL of the epoch (E6); in one pass also the gradient (E8)."""
         if in_one_pass:
             return estimate_with_gradient(policy, trajectories, neighbourhood, sampling_log_probs)
         log_probs = log_probabilities(policy, trajectories.perceived, trajectories.actions)
@@ -122,13 +142,22 @@ def improve_off_policy(
         return tail_gradient(current.learner.policy, log_ratios, trajectories, neighbourhood, tail)
 
     def step(current: Iterate) -> Iterate:
-        """θ_{h+1}, or θ_h again with half the learning rate if the step leaves the trust region."""
+        """Try one step from θ_h.
+
+        Inside the trust region it becomes θ_{h+1}, and ends the epoch if the rate had to be halved before. Outside, the
+        policy and Adam's moments stay, and the next turn tries again with half the rate, `MAX_TRIES` times in all.
+        """
         rate = settings.learning_rate * 0.5**current.backtracks
         candidate = ascend(current.learner, gradient_at(current), rate)
         estimates = estimates_of(candidate.policy)
         inside = estimates.kl <= settings.trust_region
-        # After one back-tracked step the epoch ends.
-        accepted = Iterate(candidate, estimates, current.iterations + 1, current.backtracks, current.backtracks > 0)
+        accepted = Iterate(
+            candidate,
+            estimates,
+            iterations=current.iterations + 1,
+            backtracks=current.backtracks,
+            finished=current.backtracks > 0,
+        )
         backtracks = current.backtracks + 1
         undone = eqx.tree_at(
             lambda iterate: (iterate.backtracks, iterate.finished), current, (backtracks, backtracks >= MAX_TRIES)
@@ -141,6 +170,7 @@ def improve_off_policy(
     else:
         estimates = Estimates(jnp.zeros_like(sampling_log_probs), entropies, jnp.array(0.0))
     start = Iterate(learner, estimates, iterations=jnp.array(0), backtracks=jnp.array(0), finished=jnp.array(False))
+    # D̂_KL(θ_h) ≤ δ always holds: `step` sees to it.
     end = jax.lax.while_loop(lambda i: ~i.finished & (i.iterations < settings.max_iterations), step, start)
     return end.learner, _report(entropies, end, settings.tail_size, trajectories)
 
@@ -170,7 +200,11 @@ def ascend(learner: Learner, gradient: Policy, rate: Float[Array, ""]) -> Learne
 
 
 def _goes_in_one_pass(policy: Policy, neighbourhood: Neighbourhood, settings: OffPolicySettings) -> bool:
-    """Whether entropies and gradient are best taken in one pass: the tail is everything, and a mini-batch fits."""
+    """Whether entropies and gradient are taken in one pass.
+
+    That needs a gradient of all mini-batches, a policy without recurrence or images, and mini-batches that are not much
+    larger than the piece of rows that the network is fed at once.
+    """
     minibatches, particles = neighbourhood.valid.shape
     return settings.subset_size == minibatches and particles <= 4 * rows_per_product() and policy.acts_on_rows
 
