@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from alphamepol import __version__
-from alphamepol.compute.machine import cores
+from alphamepol.compute.machine import machine_cores
 from benchmarks.group import GROUPS
 
 console = Console()
@@ -87,7 +87,7 @@ def _machine(found: dict[str, Any]) -> dict[str, Any]:
         "date": datetime.now(UTC).date().isoformat(),
         "commit": commit,
         "device": ", ".join(sorted(devices)),
-        "cores": cores(),
+        "cores": machine_cores(),
         "versions": versions | {name: version(name) for name in ("jax", "numpy", "scipy")},
     }
 

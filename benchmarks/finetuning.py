@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from alphamepol import Goal, TrpoConfig, make
 from alphamepol.algorithms.finetuning.finetuner import find_finetuner
-from alphamepol.algorithms.finetuning.iteration import Plan, run_iteration, start_finetuning
+from alphamepol.algorithms.finetuning.iteration import Plan, run_finetuning_iteration, start_finetuning_iterations
 from alphamepol.compute.stopwatch import LEARNING, SAMPLING, Stopwatch
 from benchmarks.measuring import Measurement, matmul_rate, network_flops, turn_by_turn
 
@@ -44,14 +44,14 @@ def iterations_of_ours(config: TrpoConfig, tasks: int) -> Callable[[], None]:
     """Iterations from a fresh policy."""
     plan = Plan(make("gridworld-slope"), "GWS", [Goal(GOAL)] * tasks, config, find_finetuner("trpo"))
     stacked = plan.task_of_rows()
-    state = start_finetuning([], plan)
+    state = start_finetuning_iterations([], plan)
     # A policy that has met no reward yet is spared the step; here every iteration is to have one.
     state = eqx.tree_at(lambda state: state.learners.rewarded, state, jnp.ones(tasks, bool))
     number = 0
 
     def iterate() -> None:
         nonlocal state, number
-        state, _ = run_iteration(state, number, plan, stacked, Stopwatch(SAMPLING, LEARNING))
+        state, _ = run_finetuning_iteration(state, number, plan, stacked, Stopwatch(SAMPLING, LEARNING))
         number += 1
 
     return iterate

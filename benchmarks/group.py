@@ -28,7 +28,7 @@ def measure(name: str, rounds: int, seeds: int) -> dict[str, Any]:
     # Not before: a group that only starts other processes should not hold a device meanwhile.
     import jax
 
-    from alphamepol.runs.description import device_name
+    from alphamepol.compute.devices import device_name
     from benchmarks.measuring import bandwidth, matmul_rate
 
     whose = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN

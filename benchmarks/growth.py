@@ -83,7 +83,7 @@ def measure(axis: str, size: int) -> None:
 def _pretrain(sizes: dict[str, Any]) -> dict[str, float]:
     from alphamepol import EnvironmentClass, Gridworld, preset
     from alphamepol.algorithms.alphamepol.epoch import run_epoch
-    from alphamepol.algorithms.alphamepol.start import start_state
+    from alphamepol.algorithms.alphamepol.start import start_pretraining
     from alphamepol.compute.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
     from alphamepol.environments.gridworld.layouts import MULTIGRID
     from alphamepol.measuring.samples import SamplePlan
@@ -95,7 +95,7 @@ def _pretrain(sizes: dict[str, Any]) -> dict[str, float]:
     config = dataclasses.replace(preset("quick", "gridworld-slope"), hidden=(300, 300), batch=5, alpha=0.2, **sizes)
     plan = SamplePlan.of(environment_class, config, config.seed_list)
     stopwatch = Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
-    state, laps = start_state(environment_class, config), []
+    state, laps = start_pretraining(environment_class, config), []
     for epoch in range(ROUNDS + 1):
         lap = stopwatch.lap()
         state, _, _ = run_epoch(state, epoch, plan, config, stopwatch)
@@ -109,19 +109,19 @@ def _finetune(tasks: int) -> dict[str, float]:
 
     from alphamepol import Goal, TrpoConfig, make
     from alphamepol.algorithms.finetuning.finetuner import find_finetuner
-    from alphamepol.algorithms.finetuning.iteration import Plan, run_iteration, start_finetuning
+    from alphamepol.algorithms.finetuning.iteration import Plan, run_finetuning_iteration, start_finetuning_iterations
     from alphamepol.compute.stopwatch import LEARNING, SAMPLING, Stopwatch
 
     goals, config = [Goal((-0.9, 0.9))] * tasks, TrpoConfig()
     plan = Plan(make("gridworld-slope"), "GWS", goals, config, find_finetuner("trpo"))
     stacked = plan.task_of_rows()
     stopwatch = Stopwatch(SAMPLING, LEARNING)
-    state, laps = start_finetuning([], plan), []
+    state, laps = start_finetuning_iterations([], plan), []
     # A policy that has met no reward yet is spared the step; here every iteration is to have one.
     state = eqx.tree_at(lambda state: state.learners.rewarded, state, jnp.ones(tasks, bool))
     for iteration in range(ROUNDS + 1):
         lap = stopwatch.lap()
-        state, _ = run_iteration(state, iteration, plan, stacked, stopwatch)
+        state, _ = run_finetuning_iteration(state, iteration, plan, stacked, stopwatch)
         laps.append(lap())
     return {phase: min(lap[phase] for lap in laps[1:]) for phase in stopwatch.phases}
 

@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from alphamepol.compute.machine import cores
+from alphamepol.compute.machine import machine_cores
 from alphamepol.environments.gymnasium.gymnasium_class import gymnasium_class
 from alphamepol.environments.host import HostClass
 from alphamepol.policies.fresh import fresh_policy
 from alphamepol.policies.policy import stack_policies
 from alphamepol.policies.shape import PolicyShape
-from alphamepol.sampling import host
+from alphamepol.sampling import host_sampler as host
 from alphamepol.settings.policy import PolicySettings
 from benchmarks.measuring import Measurement, turn_by_turn
 
@@ -58,21 +58,21 @@ def sampling(
     members = jnp.zeros((1, trajectories), int)
 
     def sample() -> None:
-        host.collect(policy, environment_class, members, batch=1, horizon=horizon, keys=jax.random.key(1)[None])
+        host.collect_on_host(policy, environment_class, members, batch=1, horizon=horizon, keys=jax.random.key(1)[None])
 
     return sample
 
 
 def measure_ants(rounds: int) -> list[Measurement]:
     """150 Ants, as in an epoch of the paper, 40 steps of each; the floor is MuJoCo by itself, with random controls."""
-    from alphamepol.environments.mujoco.ant import STEPS_PER_ACTION, mujoco, start_state
-    from alphamepol.environments.mujoco.ant_fleet import ant_stairs
+    from alphamepol.environments.mujoco.ant import STEPS_PER_ACTION, mujoco, mujoco_ant_start_state
+    from alphamepol.environments.mujoco.ant_fleet import ant_stairs_with_fleet
 
     rows, horizon = 150, 40
-    stairs, threads = ant_stairs(), cores()
+    stairs, threads = ant_stairs_with_fleet(), machine_cores()
     models = [stairs.fleet._models[0]] * rows  # the same physics, asked for directly
     data = [mujoco.MjData(models[0]) for _ in range(threads)]
-    starts = np.stack([start_state(models[0], "Down", np.random.default_rng(row)) for row in range(rows)])
+    starts = np.stack([mujoco_ant_start_state(models[0], "Down", np.random.default_rng(row)) for row in range(rows)])
     pool = mujoco.rollout.Rollout(nthread=threads)
     controls = 0.6 * np.random.default_rng(0).standard_normal((horizon, rows, 8))
 
@@ -100,7 +100,7 @@ def measure_ants(rounds: int) -> list[Measurement]:
 
 def measure_gymnasium(rounds: int) -> list[Measurement]:
     """As many environments side by side as there are cores, in theirs one a core, in ours as many as it takes."""
-    workers, horizon = cores(), int(1000 / MILLISECONDS)
+    workers, horizon = machine_cores(), int(1000 / MILLISECONDS)
     make = partial(Busy, MILLISECONDS / 1000)
     ours = gymnasium_class({"busy": make}, workers=workers)
     theirs = gymnasium.vector.AsyncVectorEnv([make] * workers)

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from alphamepol.reproduction.estimates import product_rate
+from alphamepol.reproduction.run_times import product_rate_for_run_times
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def turn_by_turn(rounds: int, **contestants: Callable[[], Any]) -> dict[str, Sec
 
 def matmul_rate(width: int = 300) -> float:
     """FLOPs a second of float32 products in the shape of a hidden layer, at their best of five."""
-    return product_rate(width, products=200, rounds=5)
+    return product_rate_for_run_times(width, products=200, rounds=5)
 
 
 def bandwidth(megabytes: int = 256) -> float:

@@ -5,9 +5,14 @@ import dataclasses
 import jax
 
 from alphamepol import make
-from alphamepol.algorithms.diayn.epoch import run_diayn_epoch, sac_settings, start_diayn, world_of
-from alphamepol.algorithms.maml.iteration import run_meta_iteration, start_maml
-from alphamepol.algorithms.maml.tasks import task_drawing
+from alphamepol.algorithms.diayn.epoch import (
+    run_diayn_epoch,
+    sac_settings_of_diayn_epoch,
+    start_diayn_epochs,
+    world_of_diayn_epoch,
+)
+from alphamepol.algorithms.maml.iteration import run_maml_iteration, start_maml_iterations
+from alphamepol.algorithms.maml.tasks import drawing_of_maml_tasks
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.algorithms.metatraining.presets import metatraining_preset
 from alphamepol.compute.stopwatch import LEARNING, SAMPLING, Stopwatch
@@ -47,21 +52,24 @@ def measure(rounds: int) -> list[Measurement]:
 
 
 def maml(environment_class: EnvironmentClass, config: MetatrainConfig):
-    drawing = task_drawing(environment_class, config)
-    state, number = start_maml(environment_class, config), 0
+    drawing = drawing_of_maml_tasks(environment_class, config)
+    state, number = start_maml_iterations(environment_class, config), 0
 
     def iterate() -> None:
         nonlocal state, number
         stopwatch = Stopwatch(SAMPLING, LEARNING)
-        state, _ = run_meta_iteration(state, number, environment_class, drawing, config, stopwatch)
+        state, _ = run_maml_iteration(state, number, environment_class, drawing, config, stopwatch)
         number += 1
 
     return iterate
 
 
 def diayn(environment_class: EnvironmentClass, config: MetatrainConfig):
-    world, settings = world_of(environment_class, config), sac_settings(environment_class, config)
-    state, number = start_diayn(environment_class, config), 0
+    world, settings = (
+        world_of_diayn_epoch(environment_class, config),
+        sac_settings_of_diayn_epoch(environment_class, config),
+    )
+    state, number = start_diayn_epochs(environment_class, config), 0
 
     def iterate() -> None:
         nonlocal state, number

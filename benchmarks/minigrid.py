@@ -18,10 +18,10 @@ import numpy as np
 import tyro
 from rich.progress import track
 
-from alphamepol.compute.machine import cores
+from alphamepol.compute.devices import device_name
+from alphamepol.compute.machine import machine_cores
 from alphamepol.environments.make import make
 from alphamepol.environments.minigrid.minigrid import MiniGrid
-from alphamepol.runs.description import device_name
 from benchmarks.measuring import Measurement, Seconds, turn_by_turn
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
@@ -67,17 +67,17 @@ def measure(rounds: int) -> list[Measurement]:
     horizon = steps // together
     stacked = make("minigrid").members
     count = iter(range(10**6))
-    with multiprocessing.get_context("spawn").Pool(cores()) as pool:
+    with multiprocessing.get_context("spawn").Pool(machine_cores()) as pool:
 
         def farama() -> None:
-            pool.map(take_farama_steps, [farama_steps] * cores(), chunksize=1)
+            pool.map(take_farama_steps, [farama_steps] * machine_cores(), chunksize=1)
 
         found = turn_by_turn(
             rounds,
             ours=lambda: _random_steps(stacked, jax.random.key(next(count)), together, horizon),
             farama=farama,
         )
-    scale = together * horizon / (farama_steps * cores())
+    scale = together * horizon / (farama_steps * machine_cores())
     theirs = Seconds(*(scale * part for part in dataclasses.astuple(found["farama"])))
     return [Measurement(f"MiniGrid, {together * horizon} random steps", found["ours"], peers={"Farama": theirs})]
 

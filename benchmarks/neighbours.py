@@ -4,8 +4,8 @@ import jax
 import numpy as np
 
 from alphamepol import nearest_neighbours
-from alphamepol.compute.machine import cores
-from alphamepol.estimation.knn import best_method
+from alphamepol.compute.machine import machine_cores
+from alphamepol.estimation.knn import best_knn_method
 from benchmarks.measuring import Measurement, bandwidth, turn_by_turn
 
 CASES = ((40, 2000, 2, 30), (30, 2000, 2, 500), (20, 750, 64, 50))
@@ -27,11 +27,11 @@ def measure_case(sets: int, particles: int, dimension: int, k: int, rounds: int)
 
     def scikit_learn() -> None:
         for one in points:
-            NearestNeighbors(n_neighbors=k, n_jobs=cores()).fit(one).kneighbors()
+            NearestNeighbors(n_neighbors=k, n_jobs=machine_cores()).fit(one).kneighbors()
 
     def scipy() -> None:
         for one in points:
-            KDTree(one).query(one, k + 1, workers=cores())
+            KDTree(one).query(one, k + 1, workers=machine_cores())
 
     def ours():
         found = nearest_neighbours(on_device, k)
@@ -42,7 +42,7 @@ def measure_case(sets: int, particles: int, dimension: int, k: int, rounds: int)
         contestants |= {"scikit-learn": scikit_learn} | ({"SciPy": scipy} if dimension < 8 else {})
     seconds = turn_by_turn(rounds, **contestants)
     name = f"neighbours, {sets} × {particles} in {dimension}-D, k = {k}"
-    tree = best_method(dimension, k, particles) == "tree"
+    tree = best_knn_method(dimension, k, particles) == "tree"
     floor = None if tree else 2 * 4 * sets * particles**2 / bandwidth()
     peers = {name: found for name, found in seconds.items() if name != "ours"}
     return Measurement(name, seconds["ours"], floor, "all distances written and read once", peers)

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 
 from alphamepol import make, preset
-from alphamepol.algorithms.alphamepol.epoch import improve
-from alphamepol.algorithms.alphamepol.start import start_state
-from alphamepol.estimation.risk import tail_count
-from alphamepol.measuring.samples import draw_epoch, neighbours_of_minibatches
-from alphamepol.sampling.sampler import collect
+from alphamepol.algorithms.alphamepol.epoch import improve_all_seeds
+from alphamepol.algorithms.alphamepol.start import start_pretraining
+from alphamepol.estimation.risk import risk_tail_count
+from alphamepol.measuring.samples import draw_sample_members, neighbours_of_samples
+from alphamepol.sampling.sampler import collect_with_sampler
 from benchmarks.measuring import Measurement, Seconds, matmul_rate, network_flops, turn_by_turn
 from benchmarks.pretraining import learning_passes
 
@@ -28,19 +28,19 @@ def measure(rounds: int) -> list[Measurement]:
 
     config = dataclasses.replace(preset("paper", "gridworld-slope"), seeds=1, alpha=0.2)
     environment_class = make("gridworld-slope")
-    state = start_state(environment_class, config)
-    members, keys = draw_epoch(state.keys, 0, environment_class.probabilities, config.minibatches)
+    state = start_pretraining(environment_class, config)
+    members, keys = draw_sample_members(state.keys, 0, environment_class.probabilities, config.minibatches)
     size = {"batch": config.batch, "horizon": config.horizon, "keys": keys}
-    trajectories = collect(state.learners.policy, environment_class, members, **size)
-    neighbourhood = neighbours_of_minibatches(trajectories, config.neighbours)
+    trajectories = collect_with_sampler(state.learners.policy, environment_class, members, **size)
+    neighbourhood = neighbours_of_samples(trajectories, config.neighbours)
     policy, samples, neighbours = jax.tree.map(
         lambda leaf: leaf[0], (state.learners.policy, trajectories, neighbourhood)
     )
-    tail_size = tail_count(config.alpha, config.minibatches)
+    tail_size = risk_tail_count(config.alpha, config.minibatches)
     iterations = config.max_off_policy_iterations // PART
 
     def ours():
-        return improve(state.learners, trajectories, neighbourhood, config, keys=keys)
+        return improve_all_seeds(state.learners, trajectories, neighbourhood, config, keys=keys)
 
     def theirs(iterations: int = iterations) -> pytorch_rendition.Result:
         size = {"tail_size": tail_size, "iterations": iterations}

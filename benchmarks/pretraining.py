@@ -8,9 +8,9 @@ import jax
 from alphamepol import make, preset
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.epoch import run_epoch
-from alphamepol.algorithms.alphamepol.start import start_state
+from alphamepol.algorithms.alphamepol.start import start_pretraining
 from alphamepol.compute.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
-from alphamepol.estimation.risk import tail_count
+from alphamepol.estimation.risk import risk_tail_count
 from alphamepol.measuring.samples import SamplePlan
 from alphamepol.policies.shape import policy_shape
 from benchmarks.measuring import Measurement, Seconds, matmul_rate
@@ -49,7 +49,7 @@ def measure_class(class_name: str, alpha: float, memory: str, seeds: int, rounds
     plan = SamplePlan.of(environment_class, config, config.seed_list)
     rate = matmul_rate(config.hidden[0])
     stopwatch = Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
-    state = start_state(environment_class, config)
+    state = start_pretraining(environment_class, config)
     epochs, iterations = [], 0
     for epoch in range(rounds + 1):
         lap = stopwatch.lap()
@@ -88,6 +88,6 @@ def measure_class(class_name: str, alpha: float, memory: str, seeds: int, rounds
 def learning_passes(config: PretrainConfig, iterations: int) -> tuple[float, str]:
     """Passes over all rows: forward for each iteration and once before; forward and backward over the tail."""
     share = config.gradient_share if config.alpha == 1 else config.alpha
-    tail = tail_count(share, config.minibatches) / config.minibatches
+    tail = risk_tail_count(share, config.minibatches) / config.minibatches
     formula = f"{iterations} + 1 forward passes, {iterations} × 3 passes over {tail:g} of the rows"
     return iterations + 1 + iterations * 3 * tail, formula

@@ -18,14 +18,14 @@ import numpy as np
 
 from alphamepol import Policy, TrpoConfig, make
 from alphamepol.algorithms.finetuning.finetuner import find_finetuner
-from alphamepol.algorithms.finetuning.iteration import Plan, run_iteration, start_finetuning
+from alphamepol.algorithms.finetuning.iteration import Plan, run_finetuning_iteration, start_finetuning_iterations
 from alphamepol.compute.keys import goal_key
 from alphamepol.compute.stopwatch import LEARNING, SAMPLING, Stopwatch
-from alphamepol.environments.tasks import random_goals
-from alphamepol.estimation.statistics import mean_with_interval
+from alphamepol.environments.tasks import random_goal_tasks
+from alphamepol.estimation.statistics import mean_with_bootstrap_interval
 from alphamepol.policies.fresh import fresh_policy
 from alphamepol.policies.shape import policy_shape
-from alphamepol.runs.description import describe
+from alphamepol.runs.description import describe_run
 from alphamepol.runs.loop import LoopState
 from alphamepol.settings.policy import PolicySettings
 
@@ -43,20 +43,20 @@ def main() -> None:
     for seed in range(5):
         variants[f"one network for all goals, seed {seed}"] = partial(start, [network(seed)])
     found = {
-        member: {name: mean_with_interval(final_returns(member, build())) for name, build in variants.items()}
+        member: {name: mean_with_bootstrap_interval(final_returns(member, build())) for name, build in variants.items()}
         for member in ("GWN", "GWS")
     }
-    described: dict[str, Any] = describe("benchmarks.random_start", CLASS.name, {"found": found})
+    described: dict[str, Any] = describe_run("benchmarks.random_start", CLASS.name, {"found": found})
     Path(sys.argv[1]).write_text(json.dumps(described, indent=2) + "\n")
 
 
 def plan_of(member: str) -> Plan:
-    goals = random_goals(CLASS[member], CONFIG.tasks, key=goal_key(CONFIG.seed), radius=CONFIG.goal_radius)
+    goals = random_goal_tasks(CLASS[member], CONFIG.tasks, key=goal_key(CONFIG.seed), radius=CONFIG.goal_radius)
     return Plan(CLASS, member, goals, CONFIG, find_finetuner("trpo"))
 
 
 def start(policies: list[Policy]) -> LoopState:
-    return start_finetuning(policies, plan_of("GWN"))
+    return start_finetuning_iterations(policies, plan_of("GWN"))
 
 
 def network(seed: int) -> Policy:
@@ -80,7 +80,7 @@ def final_returns(member: str, state: LoopState) -> np.ndarray:
     plan, stopwatch = plan_of(member), Stopwatch(SAMPLING, LEARNING)
     tasks, returns = plan.task_of_rows(), None
     for iteration in range(CONFIG.iterations):
-        state, report = run_iteration(state, iteration, plan, tasks, stopwatch)
+        state, report = run_finetuning_iteration(state, iteration, plan, tasks, stopwatch)
         returns = report.mean_return
     return np.asarray(returns, float)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from alphamepol import load_policy, make
-from alphamepol.policies.files import released_policies
-from alphamepol.policies.shape import check_policy_fits
-from alphamepol.reproduction.catalogue import all_experiments
-from alphamepol.reproduction.claims import decide
-from alphamepol.reproduction.report import claims_markdown
+from alphamepol.policies.files import released_policy_files
+from alphamepol.policies.shape import check_policy_shape
+from alphamepol.reproduction.catalogue import catalogue_of_experiments
+from alphamepol.reproduction.claims import decide_claim
+from alphamepol.reproduction.report import report_claims_as_markdown
 from alphamepol.reproduction.scale import Scale
 from alphamepol.reproduction.store import Store
 
@@ -22,7 +22,7 @@ RESULTS = ROOT / "results"
 @pytest.fixture(scope="module")
 def decisions():
     store = Store(RESULTS)
-    return [decide(claim, store) for one in all_experiments(Scale("paper")) for claim in one.claims]
+    return [decide_claim(claim, store) for one in catalogue_of_experiments(Scale("paper")) for claim in one.claims]
 
 
 def test_the_verdicts_are_those_of_the_runs(decisions) -> None:
@@ -38,7 +38,7 @@ def test_the_verdicts_are_those_of_the_runs(decisions) -> None:
 
 
 def test_the_page_of_the_docs_has_the_table_of_claims(decisions) -> None:
-    table = claims_markdown(decisions)
+    table = report_claims_as_markdown(decisions)
     assert table == (RESULTS / "claims.md").read_text()
     assert table in (ROOT / "docs/reproduction.md").read_text()
 
@@ -50,13 +50,13 @@ def test_every_claim_is_a_row_of_the_page(decisions) -> None:
 
 
 def test_every_released_policy_acts_in_its_class() -> None:
-    released = released_policies()
+    released = released_policy_files()
     assert {"gridworld-slope/alpha-0.2", "multigrid/alpha-0.1", "minigrid/alpha-0.2", "ant-stairs/alpha-0.2"} <= set(
         released
     )
     for name, path in released.items():
         assert path == RESULTS / "policies" / f"{name}.safetensors"
-        check_policy_fits(load_policy(name), make(name.partition("/")[0]))
+        check_policy_shape(load_policy(name), make(name.partition("/")[0]))
 
 
 def test_results_name_no_place_on_a_machine() -> None:

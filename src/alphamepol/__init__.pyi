@@ -18,7 +18,7 @@ from .algorithms.trpo.config import TrpoConfig as TrpoConfig
 from .checking.check import Checked as Checked
 from .checking.check import check as check
 from .checking.diagnose import diagnose as diagnose
-from .checking.diagnosis import Diagnosis as Diagnosis
+from .checking.diagnosis_types import Diagnosis as Diagnosis
 from .environments.cmp import CMP as CMP
 from .environments.environment_class import EnvironmentClass as EnvironmentClass
 from .environments.gridworld.gridworld import Gridworld as Gridworld
@@ -43,10 +43,10 @@ from .estimation.risk import value_at_risk as value_at_risk
 from .evaluation.evaluate import Evaluated as Evaluated
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.export import export as export
-from .measuring.evaluation import Evaluation as Evaluation
+from .measuring.exploration import Evaluation as Evaluation
 from .policies.files import load_policy as load_policy
 from .policies.files import save_policy as save_policy
-from .policies.images import RandomEncoder as RandomEncoder
+from .policies.image_networks import RandomEncoder as RandomEncoder
 from .policies.memory_observation import MemoryObservation as MemoryObservation
 from .policies.policy import CategoricalPolicy as CategoricalPolicy
 from .policies.policy import GaussianPolicy as GaussianPolicy

@@ -11,9 +11,9 @@ def command_line() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         from alphamepol.cli.main import INTERRUPTED, main
-        from alphamepol.compute.machine import keep_compiled_programs
+        from alphamepol.compute.machine import keep_machine_compilation_cache
 
-        keep_compiled_programs()
+        keep_machine_compilation_cache()
         status = main()
     except KeyboardInterrupt:
         print("alphamepol: interrupted; nothing was changed", file=sys.stderr)

@@ -7,7 +7,7 @@ import pytest
 
 import alphamepol as am
 from alphamepol.algorithms.alphamepol.presets import preset
-from alphamepol.cli.main import _parse, main
+from alphamepol.cli.main import _parse_main_arguments, main
 
 SMALL = (
     "--horizon 30 --trajectories 24 --batch 3 --neighbours 6 --hidden 8 8 --max-off-policy-iterations 3 --batches 4"
@@ -90,7 +90,7 @@ def test_it_says_what_was_found_and_where_it_is(where, capsys):
 
 def test_a_run_gives_policy_and_settings(run, capsys):
     command = ["check", "gridworld-slope", str(run), "--batches", "4", "--seed", "1"]
-    parsed = _parse(command)
+    parsed = _parse_main_arguments(command)
     assert (parsed.config.neighbours, parsed.config.alpha, parsed.config.seed) == (7, 0.5, 1)
     assert main(command) == 0
     assert "under αMEPOL (0.5), k = 7" in capsys.readouterr().out
@@ -100,12 +100,12 @@ def test_a_run_gives_policy_and_settings(run, capsys):
 
 
 def test_settings_are_those_of_the_preset_unless_a_run_of_the_class_has_its_own(run):
-    assert _parse(["check", "multigrid"]).config == preset("paper", "multigrid")
-    assert _parse(["check", "multigrid", str(run)]).config == preset("paper", "multigrid")
-    assert _parse(["check", "gridworld-slope", str(run), "--preset", "quick"]).config == preset(
+    assert _parse_main_arguments(["check", "multigrid"]).config == preset("paper", "multigrid")
+    assert _parse_main_arguments(["check", "multigrid", str(run)]).config == preset("paper", "multigrid")
+    assert _parse_main_arguments(["check", "gridworld-slope", str(run), "--preset", "quick"]).config == preset(
         "quick", "gridworld-slope"
     )
-    assert _parse(["check", "examples/pendulums.py:pendulums"]).config == preset("own", "mine.py:mine")
+    assert _parse_main_arguments(["check", "examples/pendulums.py:pendulums"]).config == preset("own", "mine.py:mine")
 
 
 @pytest.mark.parametrize(
@@ -139,15 +139,15 @@ def test_an_interrupt_changes_nothing(tmp_path, monkeypatch, capsys):
 
 def test_names_of_a_stranger_do_no_harm(where):
     from alphamepol.checking.diagnose import diagnose
-    from alphamepol.checking.findings import find
+    from alphamepol.checking.findings import find_all_findings
     from alphamepol.checking.page import check_page
     from alphamepol.environments.gridworld.gridworld import Gridworld
     from alphamepol.environments.gridworld.layouts import FOUR_ROOMS
 
-    config = _parse(["check", "gridworld-slope", *SMALL]).config
+    config = _parse_main_arguments(["check", "gridworld-slope", *SMALL]).config
     members = {"<script>alert(1)</script>": Gridworld(FOUR_ROOMS), "b": Gridworld(FOUR_ROOMS, slope="east")}
     found = diagnose(am.EnvironmentClass(members, name="<b>"), config, batches=4)
-    page = check_page(found, find(found), "<i>", [])
+    page = check_page(found, find_all_findings(found), "<i>", [])
     assert "<script>alert" not in page
     assert "<i>" not in page
 

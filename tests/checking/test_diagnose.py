@@ -11,9 +11,9 @@ from toys import Walk
 
 import alphamepol as am
 from alphamepol.checking.diagnose import STAGES, diagnose
-from alphamepol.checking.findings import command, find
-from alphamepol.checking.lots import draws
-from alphamepol.estimation.theory import entropy_of_cells
+from alphamepol.checking.findings import command_of_findings, find_all_findings
+from alphamepol.checking.member_shares import member_share_of_draws
+from alphamepol.estimation.member_distances import entropy_of_distance_cells
 from alphamepol.measuring.aliasing import Aliasing
 
 SIZE = {
@@ -37,7 +37,7 @@ def found(config):
 
 
 def first_sentence(environment_class, config):
-    findings = find(diagnose(environment_class, config, batches=6))
+    findings = find_all_findings(diagnose(environment_class, config, batches=6))
     return findings[0]
 
 
@@ -53,16 +53,19 @@ def test_k_is_raised_where_that_is_enough(found):
     crowded = dataclasses.replace(
         found, aliasing=(Aliasing(0.0, 1), Aliasing(0.38, 39)), smallest=np.array([2000, 2000])
     )
-    finding = find(crowded)[0]
+    finding = find_all_findings(crowded)[0]
     assert finding.sentence == (
         "Member plane-1: 38% of particles coincide, up to 39 in one place: with k = 6 its entropy is minus infinity; "
         "use --neighbours 60 or --feature-noise 0.004."
     )
     assert finding.settings == {"neighbours": 60}
     safe = dataclasses.replace(found, aliasing=(Aliasing(0.0, 1), Aliasing(0.38, 2)))
-    assert any(one.sentence.endswith("up to 2 in one place; k = 6 is safe.") and not one.serious for one in find(safe))
+    assert any(
+        one.sentence.endswith("up to 2 in one place; k = 6 is safe.") and not one.serious
+        for one in find_all_findings(safe)
+    )
     close = dataclasses.replace(found, aliasing=(Aliasing(0.0, 1), Aliasing(0.38, 5)))
-    assert any("just large enough now" in one.sentence and not one.serious for one in find(close))
+    assert any("just large enough now" in one.sentence and not one.serious for one in find_all_findings(close))
 
 
 def test_wild_scales_are_told_first(config):
@@ -71,14 +74,18 @@ def test_wild_scales_are_told_first(config):
         normalise: diagnose(wild, dataclasses.replace(config, normalise=normalise), batches=6)
         for normalise in (False, True)
     }
-    off = find(found[False])
+    off = find_all_findings(found[False])
     assert off[0].serious
     assert off[0].sentence.startswith("Observations are not of order one: component 1")
     assert off[0].sentence.endswith("use --normalise.")
     assert off[0].settings == {"normalise": True}
     assert off[-1].sentence.startswith("Nothing else is told")
-    assert "normalise" not in command(found[False], off)  # which a class of one's own has anyway
-    on = [one for one in find(found[True]) if one.sentence.startswith("Observations are not of order one: component 1")]
+    assert "normalise" not in command_of_findings(found[False], off)  # which a class of one's own has anyway
+    on = [
+        one
+        for one in find_all_findings(found[True])
+        if one.sentence.startswith("Observations are not of order one: component 1")
+    ]
     assert len(on) == 1
     assert on[0].sentence.endswith("--normalise is needed, and is on.")
     assert not on[0].serious
@@ -103,12 +110,12 @@ def test_identical_members_of_a_host_class_are_told_first(config):
 
 
 def test_two_alike_of_three_are_named(config):
-    findings = find(diagnose(planes(whole=(False,) * 3, winds=(0.1, 0.2, 0.1)), config, batches=6))
+    findings = find_all_findings(diagnose(planes(whole=(False,) * 3, winds=(0.1, 0.2, 0.1)), config, batches=6))
     assert findings[0].sentence.startswith("Members plane-0 and plane-2 are the same as far as Random can tell")
 
 
 def test_a_class_without_trouble_is_told_so(found):
-    findings = find(dataclasses.replace(found, own_neighbours=np.array([0.3, 0.3])))
+    findings = find_all_findings(dataclasses.replace(found, own_neighbours=np.array([0.3, 0.3])))
     assert findings[0].sentence == "Nothing stands in the way of training on planes with these settings."
     assert not any(finding.serious for finding in findings)
     for says in ("the hardest member is", "The worst 20%", "How much entropy is possible is not known", "π-diameter"):
@@ -122,7 +129,9 @@ def rates(found, *shares):
 
 
 def of_rate(found):
-    (finding,) = [one for one in find(found) if one.sentence.startswith("After one epoch with learning rate")]
+    (finding,) = [
+        one for one in find_all_findings(found) if one.sentence.startswith("After one epoch with learning rate")
+    ]
     return finding
 
 
@@ -165,8 +174,10 @@ def test_what_rates_do_is_measured(found):
 
 
 def test_members_that_are_rarely_met_are_named(found):
-    rare = dataclasses.replace(found, probabilities=(0.99, 0.01), draws=(draws(0.99, 8), draws(0.01, 8)))
-    met = [one for one in find(rare) if "epochs do not meet it" in one.sentence]
+    rare = dataclasses.replace(
+        found, probabilities=(0.99, 0.01), draws=(member_share_of_draws(0.99, 8), member_share_of_draws(0.01, 8))
+    )
+    met = [one for one in find_all_findings(rare) if "epochs do not meet it" in one.sentence]
     assert len(met) == 1
     assert "plane-1" in met[0].sentence
     assert met[0].settings["trajectories"] == 3 * 299  # 0.99^299 is the first below 5 %
@@ -174,16 +185,16 @@ def test_members_that_are_rarely_met_are_named(found):
 
 def test_settings_of_several_findings_go_together(found):
     """A larger batch, and more trajectories for a rare member: the line must be taken."""
-    from alphamepol.cli.main import _parse
+    from alphamepol.cli.main import _parse_main_arguments
 
     both = dataclasses.replace(
         found,
         class_name="gridworld-slope",
         probabilities=(0.99, 0.01),
-        draws=(draws(0.99, 8), draws(0.01, 8)),
+        draws=(member_share_of_draws(0.99, 8), member_share_of_draws(0.01, 8)),
         own_neighbours=np.array([0.3, 0.9]),
     )
-    parsed = _parse(command(both, find(both)).split()[1:])
+    parsed = _parse_main_arguments(command_of_findings(both, find_all_findings(both)).split()[1:])
     parsed.config.check()
     assert (parsed.config.batch, parsed.config.trajectories) == (12, 900)
 
@@ -192,21 +203,21 @@ def test_members_that_are_never_drawn_are_not_spoken_of(found):
     never = dataclasses.replace(
         found,
         probabilities=(1.0, 0.0),
-        draws=(draws(1.0, 8), draws(0.0, 8)),
+        draws=(member_share_of_draws(1.0, 8), member_share_of_draws(0.0, 8)),
         aliasing=(Aliasing(0.0, 1), Aliasing(1.0, 80)),
         smallest=np.array([90, 3]),
         own_neighbours=np.array([0.3, 1.0]),
     )
-    assert not any("plane-1" in one.sentence for one in find(never))
+    assert not any("plane-1" in one.sentence for one in find_all_findings(never))
 
 
 def test_too_few_particles_are_not_cured_by_a_k_that_aliasing_forbids(found):
     short = dataclasses.replace(found, smallest=np.array([90, 5]), aliasing=(Aliasing(0.1, 2), Aliasing(0.9, 4)))
-    first = find(short)[0]
+    first = find_all_findings(short)[0]
     assert first.sentence.endswith("too few for k = 6; use a larger --batch, or --neighbours 4.")
     assert "plane-1" in first.sentence
     shorter = dataclasses.replace(short, smallest=np.array([90, 4]))
-    assert find(shorter)[0].settings == {"batch": 12}
+    assert find_all_findings(shorter)[0].settings == {"batch": 12}
 
 
 def test_early_ends_leave_fewer_particles_than_neighbours(config):
@@ -218,7 +229,7 @@ def test_early_ends_leave_fewer_particles_than_neighbours(config):
     assert found.fewest <= config.neighbours
     assert found.lengths[0] < 4
     assert found.lengths[1] == config.horizon
-    first = find(found)[0]
+    first = find_all_findings(found)[0]
     assert "too few for k = 6" in first.sentence
     assert found.bounds.ends
 
@@ -233,7 +244,7 @@ def test_entropies_are_those_enumerated():
     config = am.PretrainConfig(horizon=100, trajectories=40, batch=10, neighbours=30, hidden=(4,), learning_rate=1e-4)
     found = diagnose(chain_class(exact, spread=True), config, batches=6)
     for i, one in enumerate(exact):
-        truth = entropy_of_cells(one.reached(100))
+        truth = entropy_of_distance_cells(one.reached(100))
         assert found.entropies[i].mean() == pytest.approx(truth, abs=0.08)
         assert found.ceilings[i] == pytest.approx(np.log(4))
     assert found.aliasing[0].coinciding < 0.01
@@ -245,7 +256,9 @@ def test_entropies_are_those_enumerated():
     for sensitivity in (found.by_neighbours, found.by_batch):
         assert len(sensitivity.settings) >= 3
         for i, one in enumerate(exact):
-            np.testing.assert_allclose(sensitivity.entropies[:, i], entropy_of_cells(one.reached(100)), atol=0.25)
+            np.testing.assert_allclose(
+                sensitivity.entropies[:, i], entropy_of_distance_cells(one.reached(100)), atol=0.25
+            )
     assert found.by_batch.settings == (5, 10, 20, 40)
     assert found.by_neighbours.settings == (7, 15, 30, 60, 120)
     assert found.observations.mean[0] == pytest.approx(
@@ -255,24 +268,24 @@ def test_entropies_are_those_enumerated():
 
 def test_trajectories_measured_against_themselves_are_told(found):
     apart = dataclasses.replace(found, own_neighbours=np.array([0.3, 0.9]))
-    (finding,) = [one for one in find(apart) if "are of its own trajectory" in one.sentence]
+    (finding,) = [one for one in find_all_findings(apart) if "are of its own trajectory" in one.sentence]
     assert finding.serious
     assert finding.sentence.startswith("Member plane-1: 90%")
     assert finding.settings == {"batch": 12, "trajectories": 96}
-    often = find(dataclasses.replace(found, own_neighbours=np.array([0.3, 0.55])))
+    often = find_all_findings(dataclasses.replace(found, own_neighbours=np.array([0.3, 0.55])))
     assert any(one.sentence.endswith("use a larger --batch than 3.") and not one.serious for one in often)
 
 
 def test_the_line_says_what_was_given_and_what_is_suggested(found):
-    from alphamepol.cli.main import _parse
+    from alphamepol.cli.main import _parse_main_arguments
 
     asked = dataclasses.replace(found.config, alpha=0.5, learning_rate=1e-3)
     named = dataclasses.replace(found, class_name="gridworld-slope", config=asked, own_neighbours=np.array([0.3, 0.9]))
-    findings = find(named)
-    line = command(named, findings)
+    findings = find_all_findings(named)
+    line = command_of_findings(named, findings)
     assert line.startswith("alphamepol pretrain gridworld-slope --alpha 0.5 ")
     assert "--batch 12 --neighbours 6" in line
-    parsed = _parse(line.split()[1:])
+    parsed = _parse_main_arguments(line.split()[1:])
     parsed.config.check()
     settings = {name: value for one in findings for name, value in one.settings.items()}
     assert parsed.config == dataclasses.replace(asked, **settings)
@@ -301,7 +314,7 @@ def test_the_same_seed_gives_the_same_numbers(config, found):
 
 def test_a_class_of_one_member_has_nothing_to_compare(config):
     only = planes(whole=(False,), winds=(0.1,))
-    findings = find(diagnose(only, config, batches=6))
+    findings = find_all_findings(diagnose(only, config, batches=6))
     assert not any("π-diameter" in one.sentence or "same as far" in one.sentence for one in findings)
 
 

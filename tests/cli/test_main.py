@@ -11,7 +11,7 @@ import jax
 import pytest
 
 from alphamepol import GaussianPolicy, preset, save_policy
-from alphamepol.cli.main import INTERRUPTED, _parse, main
+from alphamepol.cli.main import INTERRUPTED, _parse_main_arguments, main
 
 TINY = (
     "--preset quick --horizon 20 --trajectories 12 --batch 2 --neighbours 8 --hidden 8 8 --epochs 3 "
@@ -142,7 +142,7 @@ def test_classes_lists_members_and_spaces(capsys) -> None:
     ],
 )
 def test_the_preset_and_the_class_decide_the_settings_not_other_words(words: str, expected: tuple[str, str]) -> None:
-    assert _parse(["pretrain", *words.split()]).config == preset(*expected)
+    assert _parse_main_arguments(["pretrain", *words.split()]).config == preset(*expected)
 
 
 def test_evaluate_does_not_write_into_a_run(elsewhere, capsys) -> None:

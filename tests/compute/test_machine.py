@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from alphamepol.compute.machine import CACHE_BYTES, compiled_programs, keep_compiled_programs
+from alphamepol.compute.machine import CACHE_BYTES, keep_machine_compilation_cache, machine_compilation_cache
 
 VARIABLES = (
     "JAX_COMPILATION_CACHE_DIR",
@@ -27,16 +27,16 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_programs_are_kept_in_the_users_cache(no_settings, tmp_path: Path) -> None:
     no_settings.setenv("XDG_CACHE_HOME", str(tmp_path))
-    keep_compiled_programs()
+    keep_machine_compilation_cache()
     folder = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
-    assert folder == compiled_programs()
+    assert folder == machine_compilation_cache()
     assert folder.parent == tmp_path / "alphamepol"
     assert os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] == str(CACHE_BYTES)
 
 
 def test_what_the_user_set_stays(no_settings) -> None:
     no_settings.setenv("JAX_COMPILATION_CACHE_DIR", "elsewhere")
-    keep_compiled_programs()
+    keep_machine_compilation_cache()
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "elsewhere"
     # What lies there is not thrown out to make room.
     assert "JAX_COMPILATION_CACHE_MAX_SIZE" not in os.environ
@@ -45,14 +45,14 @@ def test_what_the_user_set_stays(no_settings) -> None:
 def test_a_user_without_a_home_goes_without(no_settings) -> None:
     no_settings.delenv("XDG_CACHE_HOME", raising=False)
     no_settings.setattr(Path, "expanduser", mock.Mock(side_effect=RuntimeError("Could not determine home directory.")))
-    keep_compiled_programs()
+    keep_machine_compilation_cache()
     assert "JAX_COMPILATION_CACHE_DIR" not in os.environ
 
 
 def test_other_processors_have_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = compiled_programs()
-    monkeypatch.setattr("alphamepol.compute.machine._processor", lambda: "flags : sse")
-    assert compiled_programs() != here
+    here = machine_compilation_cache()
+    monkeypatch.setattr("alphamepol.compute.machine._machine_processor", lambda: "flags : sse")
+    assert machine_compilation_cache() != here
 
 
 def test_the_second_start_compiles_nothing(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from alphamepol.environments.cmp import CMP
-from alphamepol.environments.environment_class import EnvironmentClass, check_probabilities, draw_members
+from alphamepol.environments.environment_class import EnvironmentClass, check_class_probabilities, draw_members_of_class
 from alphamepol.environments.gridworld.gridworld import Gridworld
 from alphamepol.environments.make import make
 from alphamepol.errors import InputError
@@ -101,7 +101,7 @@ def test_what_is_no_distribution_is_refused(probabilities, sentence):
     with pytest.raises(InputError, match=f"probabilities: .*{re.escape(sentence)}"):
         three().with_probabilities(probabilities)
     with pytest.raises(InputError, match=f"probabilities: .*{re.escape(sentence)}"):
-        check_probabilities(probabilities, three().names)
+        check_class_probabilities(probabilities, three().names)
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=20).filter(any))
@@ -109,7 +109,7 @@ def test_what_is_no_distribution_is_refused(probabilities, sentence):
 def test_any_distribution_is_accepted_in_spite_of_rounding(weights):
     probabilities = [weight / sum(weights) for weight in weights]
     names = [f"member {i}" for i in range(len(weights))]
-    assert check_probabilities(probabilities, names) == tuple(probabilities)
+    assert check_class_probabilities(probabilities, names) == tuple(probabilities)
 
 
 def test_with_probabilities_keeps_the_members():
@@ -126,7 +126,7 @@ def test_with_probabilities_keeps_the_members():
 @pytest.mark.parametrize("class_name", ["gridworld-slope", "multigrid", "gridworld-counterexample"])
 def test_members_are_drawn_as_often_as_they_are_probable(class_name):
     environment_class = make(class_name)
-    drawn = np.asarray(draw_members(environment_class.probabilities, 20_000, key=jax.random.key(1)))
+    drawn = np.asarray(draw_members_of_class(environment_class.probabilities, 20_000, key=jax.random.key(1)))
     counts = np.bincount(drawn, minlength=len(environment_class))
     assert len(counts) == len(environment_class)
     assert scipy.stats.chisquare(counts, 20_000 * np.array(environment_class.probabilities)).pvalue > 0.001
@@ -134,13 +134,13 @@ def test_members_are_drawn_as_often_as_they_are_probable(class_name):
 
 @pytest.mark.parametrize("probabilities", [[0.0, 0.7, 0.3], [0.7, 0.0, 0.3], [0.7, 0.3, 0.0], [0.0, 1.0, 0.0]])
 def test_a_member_without_probability_is_never_drawn(probabilities):
-    drawn = draw_members(probabilities, 100_000, key=jax.random.key(2))
+    drawn = draw_members_of_class(probabilities, 100_000, key=jax.random.key(2))
     assert set(np.unique(drawn)) == set(np.flatnonzero(probabilities))
 
 
 def test_draws_are_those_of_the_key():
     first, again, other = (
-        np.asarray(draw_members(three().probabilities, 50, key=jax.random.key(seed))) for seed in (3, 3, 4)
+        np.asarray(draw_members_of_class(three().probabilities, 50, key=jax.random.key(seed))) for seed in (3, 3, 4)
     )
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)

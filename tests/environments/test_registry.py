@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from alphamepol.environments.make import make
-from alphamepol.environments.registry import class_names
+from alphamepol.environments.registry import registered_class_names
 from alphamepol.errors import InputError
 
 
@@ -39,7 +39,7 @@ def test_members_have_the_map_and_the_slope_of_the_specification(facts):
 
 def test_every_class_is_in_the_specification():
     others = {"ant-stairs", "ant-stairs-implicitfast", "minigrid", "minigrid-counterexample"}
-    assert set(class_names()) == {facts.class_name for facts in oracle.MEMBERS} | others | {
+    assert set(registered_class_names()) == {facts.class_name for facts in oracle.MEMBERS} | others | {
         "gridworld-slope-everywhere"
     }
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from alphamepol import InputError, make
-from alphamepol.environments.tasks import Goal, HalfSpace, RewardFunction, goal_at, random_goals, stack_tasks
+from alphamepol.environments.tasks import Goal, HalfSpace, RewardFunction, goal_task_at, random_goal_tasks, stack_tasks
 
 NOWHERE = jnp.zeros(2)
 
@@ -45,7 +45,7 @@ def test_a_function_of_ones_own_sees_the_step(member) -> None:
 
 
 def test_random_goals_are_uniform_over_free_space(member) -> None:
-    places = np.stack([goal.place for goal in random_goals(member, 4000, key=jax.random.key(0))])
+    places = np.stack([goal.place for goal in random_goal_tasks(member, 4000, key=jax.random.key(0))])
     assert not jax.vmap(member.is_wall)(jnp.array(places)).any()
     assert np.abs(places).max() <= 1
     cells = np.floor((places + 1) / 0.2).astype(int)
@@ -61,11 +61,11 @@ def test_random_goals_are_uniform_over_free_space(member) -> None:
 def test_the_same_key_gives_the_same_goals_in_members_of_the_same_map() -> None:
     environment_class = make("gridworld-slope")
     first, second = (
-        [goal.describe() for goal in random_goals(environment_class[name], 5, key=jax.random.key(7))]
+        [goal.describe() for goal in random_goal_tasks(environment_class[name], 5, key=jax.random.key(7))]
         for name in ("GWS", "GWN")
     )
     assert first == second
-    assert first != [goal.describe() for goal in random_goals(environment_class["GWS"], 5, key=jax.random.key(8))]
+    assert first != [goal.describe() for goal in random_goal_tasks(environment_class["GWS"], 5, key=jax.random.key(8))]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_the_same_key_gives_the_same_goals_in_members_of_the_same_map() -> None:
 )
 def test_impossible_goals_are_refused(member, place, sentence) -> None:
     with pytest.raises(InputError, match=sentence):
-        goal_at(member, place)
+        goal_task_at(member, place)
 
 
 def test_tasks_of_different_kinds_are_refused() -> None:

@@ -14,7 +14,7 @@ from alphamepol import importance_weighted_entropy, knn_entropy, knn_kl, nearest
 from alphamepol.estimation.entropy import (
     entropy_of_masses,
     kl_of_masses,
-    neighbour_masses,
+    neighbour_masses_for_entropy,
     particle_entropy,
     weighted_entropy,
 )
@@ -168,7 +168,7 @@ def test_masses_sum_to_k_when_everybody_is_chosen_equally_often() -> None:
     angle = 2 * np.pi * np.arange(12) / 12
     ring: Neighbourhood = nearest_neighbours(np.stack([np.cos(angle), np.sin(angle)], axis=1), 2)
     weights = np.random.default_rng(7).standard_normal(12)
-    assert float(jnp.sum(neighbour_masses(ring, jnp.asarray(weights)))) == pytest.approx(2.0, abs=1e-5)
+    assert float(jnp.sum(neighbour_masses_for_entropy(ring, jnp.asarray(weights)))) == pytest.approx(2.0, abs=1e-5)
 
 
 def test_extreme_weights_stay_finite() -> None:
@@ -188,7 +188,7 @@ def test_marked_neighbours_count_as_much_as_listed_ones(over_sets) -> None:
     log_weights = jnp.where(valid, jnp.asarray(random.standard_normal((3, 400)), jnp.float32), -jnp.inf)
 
     def estimate(log_weights, neighbourhood):
-        masses = over_sets(neighbour_masses)(neighbourhood, log_weights)
+        masses = over_sets(neighbour_masses_for_entropy)(neighbourhood, log_weights)
         entropies = jax.vmap(entropy_of_masses)(neighbourhood, masses)
         kl = kl_of_masses(neighbourhood, log_weights, masses)
         return jnp.sum(entropies) + kl, (masses, entropies, kl, jax.vmap(particle_entropy)(neighbourhood))

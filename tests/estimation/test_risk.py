@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alphamepol import InputError, cvar, value_at_risk
-from alphamepol.estimation.risk import tail_count, weighted_cvar
+from alphamepol.estimation.risk import risk_tail_count, weighted_cvar
 
 LIST = [3.0, -1.0, 2.0, 0.5, 7.0]  # in order: -1, 0.5, 2, 3, 7
 
@@ -49,8 +49,8 @@ def test_identical_values_are_their_own_var_and_cvar(alpha: float, count: int, v
     ],
 )
 def test_tail_count_does_not_stumble_over_rounding(alpha: float, count: int, tail: int) -> None:
-    assert tail_count(alpha, count) == tail
-    assert tail_count(float(np.float32(alpha)), count) == tail
+    assert risk_tail_count(alpha, count) == tail
+    assert risk_tail_count(float(np.float32(alpha)), count) == tail
 
 
 @pytest.mark.parametrize("alpha", [0.0, -0.1, 1.01, float("nan")])

@@ -8,8 +8,8 @@ from alphamepol.estimation.statistics import (
     Estimate,
     Sample,
     bootstrap_interval,
-    contrast,
-    estimate,
+    contrast_statistic,
+    estimate_statistic,
     probability_of_improvement,
     weighted_interquartile_mean,
 )
@@ -28,7 +28,7 @@ def test_intervals_cover_what_they_should_even_of_few_seeds(seeds) -> None:
     values = np.random.default_rng(2).normal(size=(seeds, 1000))
     low, high = bootstrap_interval(values)
     assert 0.93 < np.mean((low <= 0) & (high >= 0)) < 0.985
-    found = [estimate(Sample.of_seeds(one)).interval for one in values.T[:50]]
+    found = [estimate_statistic(Sample.of_seeds(one)).interval for one in values.T[:50]]
     assert 0.9 < np.mean([low <= 0 <= high for low, high in found]) <= 1
     np.testing.assert_allclose(found[0], (low[0], high[0]), rtol=0.05)
 
@@ -38,7 +38,7 @@ def test_differences_of_few_seeds_are_covered() -> None:
     covered = []
     for _ in range(150):
         terms = [(1.0, Sample.of_seeds(random.normal(size=4))), (-1.0, Sample.of_seeds(random.normal(size=4)))]
-        low, high = contrast(terms).interval
+        low, high = contrast_statistic(terms).interval
         covered.append(low <= 0 <= high)
     assert np.mean(covered) > 0.92
 
@@ -50,7 +50,7 @@ def test_policies_that_take_turns_over_tasks_are_covered() -> None:
     for _ in range(150):
         numbers = np.arange(60)
         values = random.normal(size=20)[numbers // 3] + random.normal(size=5)[numbers % 5] + random.normal(size=60)
-        low, high = estimate(Sample.of_tasks(values.reshape(20, 3), policies=5)).interval
+        low, high = estimate_statistic(Sample.of_tasks(values.reshape(20, 3), policies=5)).interval
         covered.append(low <= 0 <= high)
     assert np.mean(covered) > 0.88
 
@@ -66,13 +66,13 @@ def test_each_column_has_its_own_interval_and_constants_have_none_to_speak_of() 
 
 def test_the_interquartile_mean_is_that_of_the_middle_half() -> None:
     values = np.random.default_rng(3).normal(size=40) ** 3
-    found = estimate(Sample.of_seeds(values), weighted_interquartile_mean)
+    found = estimate_statistic(Sample.of_seeds(values), weighted_interquartile_mean)
     assert found.value == pytest.approx(scipy.stats.trim_mean(values, 0.25))
     assert found.interval[0] < found.value < found.interval[1]
     # Of five numbers 2.5 are inside: one and three quarters beside the middle.
-    assert estimate(Sample.of_seeds([0.0, 1.0, 2.0, 4.0, 100.0]), weighted_interquartile_mean).value == pytest.approx(
-        (0.75 * 1 + 2 + 0.75 * 4) / 2.5
-    )
+    assert estimate_statistic(
+        Sample.of_seeds([0.0, 1.0, 2.0, 4.0, 100.0]), weighted_interquartile_mean
+    ).value == pytest.approx((0.75 * 1 + 2 + 0.75 * 4) / 2.5)
     weights = np.array([[1.0, 3.0, 2.0, 2.0]])
     repeated = np.repeat([5.0, 1.0, 2.0, 9.0], [1, 3, 2, 2])
     assert weighted_interquartile_mean(np.array([5.0, 1.0, 2.0, 9.0]), weights)[0] == pytest.approx(
@@ -83,7 +83,7 @@ def test_the_interquartile_mean_is_that_of_the_middle_half() -> None:
 def test_a_difference_of_means_has_the_interval_of_welch() -> None:
     random = np.random.default_rng(4)
     first, second = random.normal(1.0, 1.0, 300), random.normal(0.0, 3.0, 500)
-    found = contrast([(1.0, Sample.of_seeds(first)), (-1.0, Sample.of_seeds(second))])
+    found = contrast_statistic([(1.0, Sample.of_seeds(first)), (-1.0, Sample.of_seeds(second))])
     assert found.value == pytest.approx(first.mean() - second.mean())
     half = 1.96 * np.sqrt(first.var() / 300 + second.var() / 500)
     assert found.interval == pytest.approx((found.value - half, found.value + half), abs=0.1 * half)
@@ -93,10 +93,10 @@ def test_numbers_of_one_seed_are_one_and_not_many() -> None:
     """Ten policies, each on the same fifty tasks: what differs is the policies, and ten say no more than ten."""
     of_policies = np.random.default_rng(5).normal(size=10)
     returns = np.tile(of_policies, (50, 1))
-    found = estimate(Sample.of_tasks(returns, policies=10))
-    alone = estimate(Sample.of_seeds(of_policies))
+    found = estimate_statistic(Sample.of_tasks(returns, policies=10))
+    alone = estimate_statistic(Sample.of_seeds(of_policies))
     assert found.interval == pytest.approx(alone.interval, abs=0.05)
-    as_if_independent = estimate(Sample.of_seeds(returns.ravel()))
+    as_if_independent = estimate_statistic(Sample.of_seeds(returns.ravel()))
     assert np.diff(as_if_independent.interval)[0] < 0.3 * np.diff(found.interval)[0]
 
 
@@ -105,14 +105,14 @@ def test_methods_are_compared_on_the_same_tasks() -> None:
     hard = np.random.default_rng(6).normal(0.0, 5.0, (50, 1))
     noise = np.random.default_rng(7).normal(0.0, 0.01, (2, 50, 3))
     first, second = (Sample.of_tasks(hard + shift + part, 0) for shift, part in zip((0.1, 0.0), noise, strict=True))
-    found = contrast([(1.0, first), (-1.0, second)])
+    found = contrast_statistic([(1.0, first), (-1.0, second)])
     assert 0.08 < found.interval[0] < 0.1 < found.interval[1] < 0.12
-    assert np.diff(estimate(first).interval)[0] > 1
-    apart = contrast([(1.0, first), (-1.0, Sample.of_seeds(second.values[::3]))])
+    assert np.diff(estimate_statistic(first).interval)[0] > 1
+    apart = contrast_statistic([(1.0, first), (-1.0, Sample.of_seeds(second.values[::3]))])
     assert np.diff(apart.interval)[0] > 1
     # Ten policies take turns: the tasks that a resample of policies leaves out do not count as a difference.
     turns = [Sample.of_tasks(sample.values.reshape(50, 3), 10) for sample in (first, second)]
-    found = contrast([(1.0, turns[0]), (-1.0, turns[1])])
+    found = contrast_statistic([(1.0, turns[0]), (-1.0, turns[1])])
     assert 0.08 < found.interval[0] < 0.1 < found.interval[1] < 0.12
 
 
@@ -147,24 +147,24 @@ def test_numbers_of_one_run_are_resampled_together() -> None:
     """What is good here is bad there: together, each seed's difference counts."""
     first = np.random.default_rng(9).normal(size=200)
     terms = [(1.0, Sample.of_seeds(first)), (-1.0, Sample.of_seeds(-first))]
-    width = np.diff(contrast(terms, ["run", "run"]).interval)[0]
+    width = np.diff(contrast_statistic(terms, ["run", "run"]).interval)[0]
     assert width == pytest.approx(4 * 1.96 * first.std() / np.sqrt(200), rel=0.05)
-    assert np.diff(contrast(terms).interval)[0] == pytest.approx(width / np.sqrt(2), rel=0.05)
+    assert np.diff(contrast_statistic(terms).interval)[0] == pytest.approx(width / np.sqrt(2), rel=0.05)
 
 
 def test_one_number_against_many_decides_nothing() -> None:
     many, one = Sample.of_seeds([1.0, 1.1, 0.9]), Sample.of_seeds([0.0])
-    assert contrast([(1.0, many), (-1.0, one)]).interval is None
+    assert contrast_statistic([(1.0, many), (-1.0, one)]).interval is None
     assert probability_of_improvement(many, one) == Estimate(1.0, None)
     # Nor does one policy, however many tasks it did.
-    assert estimate(Sample.of_tasks(np.zeros((50, 1)), policies=1)).interval is None
-    assert estimate(Sample.of_tasks(np.zeros((50, 1)), policies=0)).interval is not None
+    assert estimate_statistic(Sample.of_tasks(np.zeros((50, 1)), policies=1)).interval is None
+    assert estimate_statistic(Sample.of_tasks(np.zeros((50, 1)), policies=0)).interval is not None
 
 
 def test_one_number_alone_has_no_interval_and_none_at_all_is_refused() -> None:
     one = Sample.of_seeds([3.0])
-    assert estimate(one) == Estimate(3.0, None)
-    assert contrast([(1.0, one), (-1.0, Sample.of_seeds([1.0]))]) == Estimate(2.0, None)
+    assert estimate_statistic(one) == Estimate(3.0, None)
+    assert contrast_statistic([(1.0, one), (-1.0, Sample.of_seeds([1.0]))]) == Estimate(2.0, None)
     assert probability_of_improvement(one, Sample.of_seeds([1.0])) == Estimate(1.0, None)
     with pytest.raises(ValueError, match="empty"):
-        estimate(Sample.of_seeds([]))
+        estimate_statistic(Sample.of_seeds([]))

@@ -8,15 +8,15 @@ import pytest
 from chains import Chain, Exact, chain_class, distance, parting, random_chain
 
 import alphamepol as am
-from alphamepol.algorithms.alphamepol.baseline import measure_trade_off
+from alphamepol.algorithms.alphamepol.baseline import measure_baseline_trade_off
 from alphamepol.algorithms.alphamepol.log_probabilities import log_probabilities
-from alphamepol.estimation.risk import tail_count
-from alphamepol.estimation.theory import Cells, entropy_of_cells, total_variation
+from alphamepol.estimation.member_distances import Cells, entropy_of_distance_cells, total_variation_distance
+from alphamepol.estimation.risk import risk_tail_count
 from alphamepol.measuring import dynamics as dynamics_module
 from alphamepol.measuring.bounds import measure_bounds
-from alphamepol.measuring.dynamics import COMPARED, compared, measure_dynamics
+from alphamepol.measuring.dynamics import COMPARED, measure_dynamics, members_for_dynamics
 from alphamepol.policies.policy import CategoricalPolicy
-from alphamepol.sampling.sampler import collect
+from alphamepol.sampling.sampler import collect_with_sampler
 
 STATES, HORIZON = 5, 12
 CELLS = Cells(edges=(np.arange(1.0, STATES),))
@@ -48,7 +48,9 @@ def sampled(policy):
     chains = chain_class(exact, spread=True)
     members = jnp.arange(3)[None]
     policies = jax.tree.map(lambda leaf: leaf[None], policy)
-    found = collect(policies, chains, members, batch=2000, horizon=HORIZON, keys=jax.random.split(jax.random.key(0), 1))
+    found = collect_with_sampler(
+        policies, chains, members, batch=2000, horizon=HORIZON, keys=jax.random.split(jax.random.key(0), 1)
+    )
     with pytest.MonkeyPatch.context() as patch:
         for name, size in (("TRAJECTORIES", 500), ("STATES", 400), ("DRAWS", 64)):
             patch.setattr(dynamics_module, name, size)
@@ -61,9 +63,9 @@ def test_state_distributions_are_those_enumerated(sampled):
     exact, found = sampled
     distributions = [one.reached(HORIZON) for one in exact]
     for i in range(3):
-        assert found.cell_entropies[i] == pytest.approx(entropy_of_cells(distributions[i]), abs=0.01)
+        assert found.cell_entropies[i] == pytest.approx(entropy_of_distance_cells(distributions[i]), abs=0.01)
         for j in range(3):
-            truth = total_variation(distributions[i], distributions[j])
+            truth = total_variation_distance(distributions[i], distributions[j])
             assert found.variation_high[i, j] == pytest.approx(truth, abs=0.012)
             assert found.variation_low[i, j] == pytest.approx(truth, abs=0.012)
     assert found.diameter == pytest.approx((np.max(found.variation_low), np.max(found.variation_high)), abs=0.01)
@@ -100,7 +102,7 @@ def test_the_measured_bounds_hold_where_they_say_something(policy, seed):
     ]
     chains, horizon = chain_class(exact, spread=False), 5
     policies = jax.tree.map(lambda leaf: leaf[None], policy)
-    found = collect(
+    found = collect_with_sampler(
         policies,
         chains,
         jnp.arange(2)[None],
@@ -116,7 +118,7 @@ def test_the_measured_bounds_hold_where_they_say_something(policy, seed):
     cells = Cells(edges=(np.arange(0.5, STATES - 1),))
     measured = measure_bounds(particles, valid, chains.names, dynamics, cells)
     reached = [one.reached(horizon) for one in exact]
-    truth = total_variation(*reached)
+    truth = total_variation_distance(*reached)
     low, high = measured.diameter
     assert low - 0.015 <= truth <= high + 0.005
     differ = (exact[0].weights() * parting(*(one.transition for one in exact))).sum(axis=0)
@@ -125,7 +127,7 @@ def test_the_measured_bounds_hold_where_they_say_something(policy, seed):
     assert measured.one_step_bound == pytest.approx(horizon * max(expected), rel=0.25)
     assert measured.dynamics.lipschitz < 1
     assert distance(*reached) <= measured.wasserstein_bound < STATES - 1
-    gap = abs(entropy_of_cells(reached[0]) - entropy_of_cells(reached[1]))
+    gap = abs(entropy_of_distance_cells(reached[0]) - entropy_of_distance_cells(reached[1]))
     assert gap <= measured.entropy_gap_bound
     assert gap <= measured.sharp_entropy_gap_bound < np.log(STATES)
 
@@ -151,8 +153,8 @@ def test_members_that_only_look_otherwise_differ(policy):
 
 
 def test_of_large_classes_some_members_are_compared():
-    assert compared(3).tolist() == [0, 1, 2]
-    some = compared(101)
+    assert members_for_dynamics(3).tolist() == [0, 1, 2]
+    some = members_for_dynamics(101)
     assert len(some) == COMPARED
     assert (some[0], some[-1]) == (0, 100)
 
@@ -226,7 +228,9 @@ def test_scores_are_those_of_the_jacobian(policy):
     chains = chain_class(enumerated(policy, 2), spread=True)
     members = jnp.array([[0, 1] * 6])
     policies = jax.tree.map(lambda leaf: leaf[None], policy)
-    samples = collect(policies, chains, members, batch=2, horizon=6, keys=jax.random.split(jax.random.key(0), 1))
+    samples = collect_with_sampler(
+        policies, chains, members, batch=2, horizon=6, keys=jax.random.split(jax.random.key(0), 1)
+    )
     samples = jax.tree.map(lambda leaf: leaf[0], samples)
     entropies = jnp.asarray(np.random.default_rng(0).normal(size=12), jnp.float32)
     alpha, half = 0.5, 6
@@ -236,11 +240,11 @@ def test_scores_are_those_of_the_jacobian(policy):
 
     jacobian = jax.jacrev(sums)(policy)
     scores = np.concatenate([np.asarray(leaf).reshape(12, -1) for leaf in jax.tree.leaves(jacobian)], axis=1)
-    tail = tail_count(alpha, half)
+    tail = risk_tail_count(alpha, half)
     worst = np.argsort(entropies[:half])[:tail]
     gradient = (scores[worst] * (entropies[worst] - entropies[worst[-1]])[:, None]).mean(axis=0)
     along = scores[half:] @ (gradient / np.linalg.norm(gradient))
-    found = measure_trade_off(policy, samples, entropies, alpha)
+    found = measure_baseline_trade_off(policy, samples, entropies, alpha)
     assert found.largest_score == pytest.approx(float(np.abs(along).max()), rel=1e-3)
     inside = np.isin(np.arange(half), np.argsort(entropies[half:])[:tail])
     assert found.bias == pytest.approx(abs(found.value_at_risk * float((along * inside).mean())), rel=1e-2)
@@ -249,8 +253,8 @@ def test_scores_are_those_of_the_jacobian(policy):
 def test_too_few_mini_batches_have_no_trade_off(policy):
     chains = chain_class(enumerated(policy, 2), spread=True)
     policies = jax.tree.map(lambda leaf: leaf[None], policy)
-    samples = collect(
+    samples = collect_with_sampler(
         policies, chains, jnp.array([[0, 1, 0]]), batch=1, horizon=4, keys=jax.random.split(jax.random.key(0), 1)
     )
     samples = jax.tree.map(lambda leaf: leaf[0], samples)
-    assert measure_trade_off(policy, samples, jnp.zeros(3), 0.5) is None
+    assert measure_baseline_trade_off(policy, samples, jnp.zeros(3), 0.5) is None

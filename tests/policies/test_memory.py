@@ -14,14 +14,14 @@ from jaxtyping import Array
 
 from alphamepol import CMP, Gridworld, InputError, MemoryObservation, Policy, load_policy, make, save_policy
 from alphamepol.algorithms.alphamepol.log_probabilities import log_probabilities
-from alphamepol.algorithms.alphamepol.start import regress_mean
+from alphamepol.algorithms.alphamepol.start import regress_mean_at_start
 from alphamepol.environments.gridworld.gridworld import MAX_STEP
 from alphamepol.environments.tasks import RewardFunction
-from alphamepol.files.arrays import pack
+from alphamepol.files.arrays import pack_arrays
 from alphamepol.policies.files import FORMAT
 from alphamepol.policies.fresh import fresh_policy
 from alphamepol.policies.memory import LARGEST, ActionRange, Memory
-from alphamepol.policies.networks import feed_forward
+from alphamepol.policies.networks import feed_network
 from alphamepol.policies.shape import PolicyShape
 from alphamepol.sampling.rollout import rollout, rollout_episodes
 from alphamepol.settings.policy import PolicySettings
@@ -220,7 +220,7 @@ def test_a_forged_memory_is_refused(change, sentence, tmp_path) -> None:
     policy = policy_for(MEMBER, "recurrent")
     architecture = policy.architecture | {"memory": policy.architecture["memory"] | change}
     path = tmp_path / "policy.safetensors"
-    path.write_bytes(pack(policy, {"format": FORMAT, "architecture": architecture}))
+    path.write_bytes(pack_arrays(policy, {"format": FORMAT, "architecture": architecture}))
     with pytest.raises(InputError, match=sentence):
         load_policy(path)
 
@@ -241,10 +241,10 @@ def test_layers_and_gru_start_from_different_random_numbers() -> None:
 def test_the_start_is_regressed_whatever_is_remembered() -> None:
     policy = policy_for(MEMBER, "recurrent", (300, 300))
     corner, target = jnp.ones(2), jnp.array([0.1, -0.1])
-    regressed = regress_mean(policy, target, -corner, corner, key=jax.random.key(5))
+    regressed = regress_mean_at_start(policy, target, -corner, corner, key=jax.random.key(5))
     steps = rollout(regressed, MEMBER, 50, key=jax.random.key(6))
     inputs = regressed.network_inputs(steps.perceived)
-    means = jax.vmap(lambda one: feed_forward(regressed.layers, one))(inputs)
+    means = jax.vmap(lambda one: feed_network(regressed.layers, one))(inputs)
     assert np.abs(means - target).mean() < 0.06
     np.testing.assert_array_equal(regressed.memory.recurrence.weight_hh, policy.memory.recurrence.weight_hh)
 

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 from scipy.stats import norm
 
 from alphamepol import GaussianPolicy, InputError, load_policy, save_policy
-from alphamepol.algorithms.alphamepol.start import regress_mean
+from alphamepol.algorithms.alphamepol.start import regress_mean_at_start
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_default_shape_and_xavier_weights() -> None:
 def test_regression_brings_the_mean_to_the_constant_action() -> None:
     policy = GaussianPolicy(2, 2, key=jax.random.key(4))
     target, corner = jnp.array([-0.2, 0.2]), jnp.ones(2)
-    regressed = regress_mean(policy, target, -corner, corner, key=jax.random.key(5))
+    regressed = regress_mean_at_start(policy, target, -corner, corner, key=jax.random.key(5))
     observations = jax.random.uniform(jax.random.key(6), (1000, 2), minval=-1.0)
     before, after = (jnp.abs(jax.vmap(p.mean)(observations) - target).mean() for p in (policy, regressed))
     assert after < 0.05 < 0.3 < before

@@ -13,7 +13,7 @@ from stable_baselines3 import PPO
 from toys import Walk
 
 from alphamepol.algorithms.alphamepol.epoch import run_epoch
-from alphamepol.algorithms.alphamepol.start import start_state
+from alphamepol.algorithms.alphamepol.start import start_pretraining
 from alphamepol.compute.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
 from alphamepol.environments.gymnasium.gymnasium_class import gymnasium_class
 from alphamepol.errors import InputError
@@ -22,10 +22,10 @@ from alphamepol.policies.files import load_policy, save_policy
 from alphamepol.policies.fresh import fresh_policy
 from alphamepol.policies.memory import ActionRange
 from alphamepol.policies.policy import Policy
-from alphamepol.policies.scaling import Scaling, deviation_of
+from alphamepol.policies.scaling import Scaling, deviation_for_scaling
 from alphamepol.policies.shape import PolicyShape
 from alphamepol.policies.stable_baselines3 import to_sb3_zip
-from alphamepol.policies.unscaled import unscaled
+from alphamepol.policies.unscaled import unscaled_policy
 from alphamepol.settings.policy import PolicySettings
 
 ACTIONS = ActionRange(0, (-3.0, 0.0), (1.0, 10.0))
@@ -57,7 +57,7 @@ def test_what_never_moves_keeps_its_unit():
     steps = np.linspace(0, 1, 20)
     particles = np.stack([np.full(20, 7.0), steps, 1e8 * steps], axis=-1).astype(np.float32)
     valid = np.arange(20) < 10
-    found = deviation_of(jnp.asarray(particles), jnp.asarray(valid))
+    found = deviation_for_scaling(jnp.asarray(particles), jnp.asarray(valid))
     np.testing.assert_allclose(found, [1.0, steps[:10].std(), 1e8 * steps[:10].std()], rtol=1e-5)
 
 
@@ -75,7 +75,7 @@ def scaled_policy(kind: str, memory: str) -> Policy:
 @pytest.mark.parametrize("kind", ["gaussian", "categorical"])
 def test_an_unscaled_policy_acts_alike(kind, memory):
     policy = scaled_policy(kind, memory)
-    plain = unscaled(policy)
+    plain = unscaled_policy(policy)
     assert plain.scaling is None
     observations = np.array([[4.0, -350.0, 0.12], [6.5, -500.0, 0.1], [5.0, -420.0, 0.06]], np.float32)
     mine, other = policy.begin(), plain.begin()
@@ -87,7 +87,7 @@ def test_an_unscaled_policy_acts_alike(kind, memory):
         _, other = plain.act(observation, other, key=jax.random.key(step))
         if memory != "none":
             other = plain.memory.remember(observation, action, other.hidden)
-    assert unscaled(plain) is plain
+    assert unscaled_policy(plain) is plain
 
 
 def test_actions_are_counted_from_the_middle_of_their_range_in_halves_of_it():
@@ -122,7 +122,7 @@ def test_learning_does_not_depend_on_units(tiny):
     for unit in (1.0, 1024.0):
         makers = {"calm": partial(seen_in, unit), "windy": partial(seen_in, unit, wind=(0.2, 0.0))}
         walks = gymnasium_class(makers, workers=1)
-        state = start_state(walks, config)
+        state = start_pretraining(walks, config)
         plan = SamplePlan.of(walks, config, config.seed_list)
         state, report, _ = run_epoch(state, 0, plan, config, Stopwatch(SAMPLING, NEIGHBOURS, LEARNING))
         found.append((report.entropies, jax.tree.map(lambda leaf: leaf[0], state.learners.policy)))
@@ -143,7 +143,7 @@ def test_a_scaled_policy_acts_alike_in_stable_baselines3(memory, tmp_path):
     (tmp_path / "policy.zip").write_bytes(to_sb3_zip(policy, observed, applied))
     model = PPO.load(tmp_path / "policy.zip", device="cpu")
     observation = np.array([4.0, -350.0, 0.12], np.float32)
-    shown = np.asarray(unscaled(policy).perceive(observation))
+    shown = np.asarray(unscaled_policy(policy).perceive(observation))
     expected = np.clip(policy.mean(observation), ACTIONS.low, ACTIONS.high)
     np.testing.assert_allclose(model.predict(shown, deterministic=True)[0], expected, rtol=1e-3, atol=1e-3)
     with pytest.raises(InputError, match="Stable-Baselines3 needs bounded actions"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from alphamepol.policies.distributions import SquashedNormal
-from alphamepol.policies.images import Trunk
+from alphamepol.policies.image_networks import Trunk
 from alphamepol.policies.memory import ActionRange
 from alphamepol.policies.policy import LOG_STD_RANGE, SquashedPolicy
 

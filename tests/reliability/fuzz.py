@@ -27,7 +27,7 @@ from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.algorithms.trpo.config import TrpoConfig
 from alphamepol.cli import main as cli
-from alphamepol.environments.registry import class_names
+from alphamepol.environments.registry import registered_class_names
 from alphamepol.errors import InputError
 
 KINDS = {"pretrain": PretrainConfig, "finetune": TrpoConfig, "metatrain": MetatrainConfig}
@@ -54,7 +54,7 @@ def random_line(chance: random.Random) -> list[str]:
     """A command with a few options."""
     command = chance.choice(list(KINDS))
     words = [command]
-    class_name = chance.choice([*class_names(), "nowhere", "a.py:b", "gridworld-slop"])
+    class_name = chance.choice([*registered_class_names(), "nowhere", "a.py:b", "gridworld-slop"])
     if command == "finetune":
         words += [chance.choice(("random", "nowhere", "gridworld-slope/alpha-0.2")), "--class", class_name]
         words += ["--member", chance.choice(("GWN", "MG0", "nobody"))]
@@ -78,7 +78,7 @@ def judge(words: list[str]) -> tuple[str, str]:
     status = 0
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-            cli._parse(words).config.check()
+            cli._parse_main_arguments(words).config.check()
     except InputError as error:
         status = 2
         said.write(str(error))

@@ -20,7 +20,7 @@ import scipy.stats
 import tyro
 
 import alphamepol as am
-from alphamepol.runs.description import device_name
+from alphamepol.compute.devices import device_name
 
 WARM_UP = 20
 """Rounds after which everything has been compiled, and memory that is not needed has been given back."""

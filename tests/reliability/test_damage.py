@@ -12,7 +12,7 @@ from kill import differences, products
 
 from alphamepol import InputError, PretrainConfig, pretrain
 from alphamepol.measuring.evaluation_files import load_evaluation
-from alphamepol.reproduction.store import read_runs
+from alphamepol.reproduction.store import read_stored_runs
 from alphamepol.runs.sources import read_source
 
 EPOCHS, EVERY = 6, 2
@@ -133,7 +133,11 @@ def test_readers_say_what_is_wrong(name: str, damage: Callable, seed: int, whole
     folder = shutil.copytree(whole, tmp_path / "run")
     damage(folder / name, random.Random(seed))
     said = []
-    for read in (read_source, lambda folder: read_runs([folder]), lambda folder: load_evaluation(folder / EVALUATION)):
+    for read in (
+        read_source,
+        lambda folder: read_stored_runs([folder]),
+        lambda folder: load_evaluation(folder / EVALUATION),
+    ):
         try:
             read(folder)
         except InputError as error:

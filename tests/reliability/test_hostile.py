@@ -18,7 +18,7 @@ import torch
 
 from alphamepol import GaussianPolicy, InputError, PretrainConfig, export, load_policy, pretrain, save_policy
 from alphamepol.cli.main import main
-from alphamepol.files.arrays import pack
+from alphamepol.files.arrays import pack_arrays
 from alphamepol.measuring.evaluation_files import load_evaluation
 from alphamepol.policies.files import FORMAT
 
@@ -59,7 +59,7 @@ def safetensors(header: Any, data: bytes = b"") -> bytes:
 
 
 def policy_file(path: Path, tree: Any = POLICY, **architecture: Any) -> Path:
-    path.write_bytes(pack(tree, {"format": FORMAT, "architecture": ARCHITECTURE | architecture}))
+    path.write_bytes(pack_arrays(tree, {"format": FORMAT, "architecture": ARCHITECTURE | architecture}))
     return path
 
 

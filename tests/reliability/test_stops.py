@@ -14,7 +14,7 @@ from kill import COMMANDS, Command, differences, finish, products, start, stop_a
 
 from alphamepol import InputError, PretrainConfig, pretrain
 from alphamepol.cli.main import main
-from alphamepol.files.locks import LOCK, held
+from alphamepol.files.locks import LOCK, folder_lock_held
 from alphamepol.runs.metrics import TensorBoardLogger
 
 SETTINGS = (
@@ -75,7 +75,7 @@ def test_the_second_process_is_refused(words: str, tmp_path: Path, capsys) -> No
     process.communicate()
     # A stale lock is not in the way.
     assert (tmp_path / LOCK).exists()
-    with held(tmp_path):
+    with folder_lock_held(tmp_path):
         pass
 
 
@@ -155,7 +155,7 @@ def test_a_signal_after_the_end_does_not_make_it_look_undone(monkeypatch) -> Non
     from alphamepol import __main__ as entry
 
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    monkeypatch.setattr("alphamepol.compute.machine.keep_compiled_programs", lambda: None)
+    monkeypatch.setattr("alphamepol.compute.machine.keep_machine_compilation_cache", lambda: None)
     monkeypatch.setattr(sys, "argv", ["alphamepol", "--version"])
     try:
         with pytest.raises(SystemExit) as end:

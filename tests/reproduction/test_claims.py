@@ -10,9 +10,19 @@ from alphamepol import Evaluation, InputError, PretrainConfig
 from alphamepol.algorithms.trpo.config import TrpoConfig
 from alphamepol.estimation.statistics import Sample
 from alphamepol.measuring.visits import VisitMap
-from alphamepol.reproduction.catalogue import all_experiments, choose_experiments
-from alphamepol.reproduction.claims import Claim, Quantity, above, alike, below, decide, final_return, greater, rising
-from alphamepol.reproduction.paper.slope import lower_tail
+from alphamepol.reproduction.catalogue import catalogue_of_experiments, choose_from_catalogue
+from alphamepol.reproduction.claims import (
+    Claim,
+    Quantity,
+    claim_above,
+    claim_alike,
+    claim_below,
+    claim_greater,
+    claim_rising,
+    claimed_final_return,
+    decide_claim,
+)
+from alphamepol.reproduction.paper.slope import slope_experiment_lower_tail
 from alphamepol.reproduction.planned import Finetuning, Pretraining
 from alphamepol.reproduction.scale import Scale
 from alphamepol.reproduction.store import Stored
@@ -54,38 +64,38 @@ WIDE = numbers("wide", 0.0, 1.1, 2.4, 0.5)
 @pytest.mark.parametrize(
     ("statement", "verdict"),
     [
-        (greater(HIGH, LOW), "holds"),
-        (greater(LOW, HIGH), "fails"),
-        (greater(HIGH, WIDE), "undecided"),
-        (greater(HIGH, LOW, by=0.5), "holds"),
-        (greater(HIGH, LOW, by=1.5), "fails"),
-        (greater(HIGH, LOW, by=0.99), "undecided"),
-        (greater(LOW, LOW, by=-0.3), "holds"),
-        (greater(LOW, HIGH, by=-0.5), "fails"),
-        (alike(LOW, LOW, within=0.3), "holds"),
-        (alike(HIGH, LOW, within=0.3), "fails"),
-        (alike(LOW, HIGH, within=0.3), "fails"),
-        (alike(HIGH, LOW, within=1.01), "undecided"),
-        (alike(LOW, WIDE, within=0.3), "undecided"),
-        (above(LOW, 0.5), "holds"),
-        (above(LOW, 1.5), "fails"),
-        (above(LOW, 1.01), "undecided"),
-        (below(LOW, 1.5), "holds"),
-        (below(LOW, 0.5), "fails"),
-        (below(LOW, 1.01), "undecided"),
-        (greater(numbers("one", 2), numbers("other", 1)), "undecided"),
+        (claim_greater(HIGH, LOW), "holds"),
+        (claim_greater(LOW, HIGH), "fails"),
+        (claim_greater(HIGH, WIDE), "undecided"),
+        (claim_greater(HIGH, LOW, by=0.5), "holds"),
+        (claim_greater(HIGH, LOW, by=1.5), "fails"),
+        (claim_greater(HIGH, LOW, by=0.99), "undecided"),
+        (claim_greater(LOW, LOW, by=-0.3), "holds"),
+        (claim_greater(LOW, HIGH, by=-0.5), "fails"),
+        (claim_alike(LOW, LOW, within=0.3), "holds"),
+        (claim_alike(HIGH, LOW, within=0.3), "fails"),
+        (claim_alike(LOW, HIGH, within=0.3), "fails"),
+        (claim_alike(HIGH, LOW, within=1.01), "undecided"),
+        (claim_alike(LOW, WIDE, within=0.3), "undecided"),
+        (claim_above(LOW, 0.5), "holds"),
+        (claim_above(LOW, 1.5), "fails"),
+        (claim_above(LOW, 1.01), "undecided"),
+        (claim_below(LOW, 1.5), "holds"),
+        (claim_below(LOW, 0.5), "fails"),
+        (claim_below(LOW, 1.01), "undecided"),
+        (claim_greater(numbers("one", 2), numbers("other", 1)), "undecided"),
     ],
 )
 def test_the_whole_interval_must_say_so(statement, verdict) -> None:
-    (part,) = decide(Claim("id", "says", (statement,)), Everything()).parts
+    (part,) = decide_claim(Claim("id", "says", (statement,)), Everything()).parts
     assert part.verdict == verdict
 
 
 def test_a_claim_fails_with_one_statement_and_holds_with_all() -> None:
-    holds, fails, undecided = greater(HIGH, LOW), greater(LOW, HIGH), greater(HIGH, WIDE)
+    holds, fails, undecided = claim_greater(HIGH, LOW), claim_greater(LOW, HIGH), claim_greater(HIGH, WIDE)
 
     def verdict(*statements):
-        return decide(Claim("id", "says", statements), Everything()).verdict
+        return decide_claim(Claim("id", "says", statements), Everything()).verdict
 
     assert verdict(holds, holds) == "holds"
     assert verdict(holds, undecided) == "undecided"
@@ -93,13 +103,13 @@ def test_a_claim_fails_with_one_statement_and_holds_with_all() -> None:
 
 
 def test_what_was_not_run_is_undecided_and_named() -> None:
-    (part,) = decide(Claim("id", "says", (greater(HIGH, LOW),)), Nothing()).parts
+    (part,) = decide_claim(Claim("id", "says", (claim_greater(HIGH, LOW),)), Nothing()).parts
     assert (part.verdict, part.found, part.missing) == ("undecided", None, ("gridworld-slope-alpha-0.2",) * 2)
     assert part.to_dict()["missing"] == ["gridworld-slope-alpha-0.2"] * 2
 
 
 def test_the_numbers_stand_beside_the_verdict() -> None:
-    decision = decide(Claim("id", "says", (greater(HIGH, LOW),)), Everything("30 of 100 epochs")).to_dict()
+    decision = decide_claim(Claim("id", "says", (claim_greater(HIGH, LOW),)), Everything("30 of 100 epochs")).to_dict()
     (part,) = decision["statements"]
     assert decision["verdict"] == part["verdict"] == "holds"
     assert part["found"]["value"] == pytest.approx(1.0)
@@ -110,19 +120,19 @@ def test_the_numbers_stand_beside_the_verdict() -> None:
 
 
 def test_less_than_half_of_what_was_planned_decides_nothing() -> None:
-    claim = Claim("id", "says", (greater(HIGH, LOW),))
-    assert decide(claim, Everything("60 of 100 epochs", 0.6)).verdict == "holds"
-    little = decide(claim, Everything("30 of 100 epochs", 0.3))
+    claim = Claim("id", "says", (claim_greater(HIGH, LOW),))
+    assert decide_claim(claim, Everything("60 of 100 epochs", 0.6)).verdict == "holds"
+    little = decide_claim(claim, Everything("30 of 100 epochs", 0.3))
     assert little.verdict == "undecided"
     assert little.parts[0].found.value == pytest.approx(1.0)
 
 
 def test_rising_asks_for_the_ends_and_forgives_small_steps_down() -> None:
     dip = numbers("dip", 0.95, 0.96, 0.97, 0.98)
-    assert decide(Claim("id", "", rising([LOW, dip, HIGH], slack=0.3)), Everything()).verdict == "holds"
+    assert decide_claim(Claim("id", "", claim_rising([LOW, dip, HIGH], slack=0.3)), Everything()).verdict == "holds"
     deep = numbers("deep", 0.0, 0.01, 0.02, 0.03)
-    assert decide(Claim("id", "", rising([LOW, deep, HIGH], slack=0.3)), Everything()).verdict == "fails"
-    assert decide(Claim("id", "", rising([HIGH, LOW])), Everything()).verdict == "fails"
+    assert decide_claim(Claim("id", "", claim_rising([LOW, deep, HIGH], slack=0.3)), Everything()).verdict == "fails"
+    assert decide_claim(Claim("id", "", claim_rising([HIGH, LOW])), Everything()).verdict == "fails"
 
 
 def test_final_returns_are_of_every_task_and_seed() -> None:
@@ -130,12 +140,12 @@ def test_final_returns_are_of_every_task_and_seed() -> None:
     stored = Everything().find(run)
     by_seed = np.arange(12.0).reshape(3, 2, 2)  # seeds, tasks, iterations
     vars(stored)["summary"] = {"returns_by_seed": by_seed.tolist(), "returns": by_seed.mean(axis=0).tolist()}
-    sample = final_return(run).read(stored)
+    sample = claimed_final_return(run).read(stored)
     np.testing.assert_array_equal(sample.values, [1, 5, 9, 3, 7, 11])
     np.testing.assert_array_equal(sample.tasks, [0, 0, 0, 1, 1, 1])
     alone = Everything().find(dataclasses.replace(run, init=None))
     vars(alone)["summary"] = {"returns": by_seed.mean(axis=0).tolist()}
-    np.testing.assert_array_equal(final_return(run).read(alone).values, [5, 7])
+    np.testing.assert_array_equal(claimed_final_return(run).read(alone).values, [5, 7])
 
 
 def test_a_heavy_lower_tail_is_deep() -> None:
@@ -144,16 +154,16 @@ def test_a_heavy_lower_tail_is_deep() -> None:
     vars(stored)["evaluation"] = type(
         "Evaluation", (), {"trajectory_entropies": np.stack([[easy, adverse]]), "probabilities": (0.8, 0.2)}
     )
-    assert lower_tail(RUN).read(stored).values == pytest.approx([3.0])
+    assert slope_experiment_lower_tail(RUN).read(stored).values == pytest.approx([3.0])
     vars(stored)["evaluation"].probabilities = (0.95, 0.05)
-    assert lower_tail(RUN).read(stored).values == pytest.approx([1.5])
+    assert slope_experiment_lower_tail(RUN).read(stored).values == pytest.approx([1.5])
 
 
 def test_what_shares_a_run_is_resampled_together_and_other_tasks_are_not_compared() -> None:
     tasks = iter(["a", "b"])
     mixed = Everything(fill=lambda planned: ({"returns": [[1.0], [2.0]], "tasks": [next(tasks)]}, None))
     runs = [Finetuning("gridworld-slope", "GWN", TrpoConfig(tasks=2, seed=seed)) for seed in range(2)]
-    (part,) = decide(Claim("id", "says", (greater(*map(final_return, runs)),)), mixed).parts
+    (part,) = decide_claim(Claim("id", "says", (claim_greater(*map(claimed_final_return, runs)),)), mixed).parts
     assert part.verdict == "undecided"
     assert "on the same tasks" in part.missing[0]
 
@@ -253,12 +263,14 @@ class World:
 
 @pytest.fixture(scope="module")
 def claims() -> dict[str, Claim]:
-    return {claim.id: claim for experiment in all_experiments(Scale("paper")) for claim in experiment.claims}
+    return {claim.id: claim for experiment in catalogue_of_experiments(Scale("paper")) for claim in experiment.claims}
 
 
 @pytest.mark.parametrize("name", sorted(CLAIMS))
 def test_where_the_paper_is_right_its_claims_hold_and_in_the_mirror_they_fail(name, claims) -> None:
-    right, mirror = (decide(claims[name], Everything(fill=World(mirrored=mirrored))) for mirrored in (False, True))
+    right, mirror = (
+        decide_claim(claims[name], Everything(fill=World(mirrored=mirrored))) for mirrored in (False, True)
+    )
     assert [part.verdict for part in right.parts] == ["holds"] * len(right.parts)
     # Symmetric statements are broken by other means: counterexamples and means by a shift of MEPOL.
     if name == "counter-grid":
@@ -268,7 +280,7 @@ def test_where_the_paper_is_right_its_claims_hold_and_in_the_mirror_they_fail(na
 
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 def test_every_claim_of_the_paper_is_there_once(scale) -> None:
-    experiments = all_experiments(Scale(scale))
+    experiments = catalogue_of_experiments(Scale(scale))
     ids = [claim.id for experiment in experiments for claim in experiment.claims]
     assert sorted(ids) == sorted(CLAIMS)
     names = [drawing.name for experiment in experiments for drawing in experiment.drawings]
@@ -279,7 +291,7 @@ def test_every_claim_of_the_paper_is_there_once(scale) -> None:
 
 
 def test_the_paper_scale_has_the_papers_seeds() -> None:
-    for experiment in all_experiments(Scale("paper")):
+    for experiment in catalogue_of_experiments(Scale("paper")):
         for claim in experiment.claims:
             for run in claim.runs:
                 if run.command == "pretrain" and not run.config.probabilities:
@@ -288,24 +300,24 @@ def test_the_paper_scale_has_the_papers_seeds() -> None:
 
 
 def test_a_claim_takes_only_the_runs_that_it_needs() -> None:
-    experiments = all_experiments(Scale("quick"))
-    claims, runs = choose_experiments(experiments, ["slope-adverse"])
+    experiments = catalogue_of_experiments(Scale("quick"))
+    claims, runs = choose_from_catalogue(experiments, ["slope-adverse"])
     assert [claim.id for claim in claims] == ["slope-adverse"]
     assert [run.config.alpha for run in runs] == [0.2, 1.0]
-    claims, runs = choose_experiments(experiments, ["slope-finetune", "slope-adverse"])
+    claims, runs = choose_from_catalogue(experiments, ["slope-finetune", "slope-adverse"])
     assert len(claims) == 2
     places = {run: number for number, run in enumerate(runs)}
     assert len(places) == len(runs) == 2 + 5  # Random in GWS is for the figure alone
     assert all(places[needed] < places[run] for run in runs for needed in run.needs)
-    assert [claim.id for claim in choose_experiments(experiments, ["meta"])[0]] == ["meta"]
-    everything = choose_experiments(experiments, ["all"])[1]
+    assert [claim.id for claim in choose_from_catalogue(experiments, ["meta"])[0]] == ["meta"]
+    everything = choose_from_catalogue(experiments, ["all"])[1]
     assert len(everything) == len(set(everything)) > 50
-    assert len(choose_experiments(experiments, ["slope"])[0]) == 5
+    assert len(choose_from_catalogue(experiments, ["slope"])[0]) == 5
 
 
 def test_what_is_not_known_is_said_with_a_hint() -> None:
-    experiments = all_experiments(Scale("quick"))
+    experiments = catalogue_of_experiments(Scale("quick"))
     with pytest.raises(InputError, match=r"what: 'slope-advers' is no experiment .* did you mean 'slope-adverse'\?"):
-        choose_experiments(experiments, ["slope-advers"])
+        choose_from_catalogue(experiments, ["slope-advers"])
     with pytest.raises(InputError, match="choose from slope, alphas"):
-        choose_experiments(experiments, ["xyz"])
+        choose_from_catalogue(experiments, ["xyz"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from alphamepol.cli.main import main
-from alphamepol.pages.html import Html, page, picture, replay, table
+from alphamepol.pages.html import Html, html_page, html_picture, html_replay, html_table
 from alphamepol.reproduction.reproduce import reproduce
 
 pytestmark = pytest.mark.usefixtures("tiny_scale")
@@ -148,12 +148,14 @@ def test_what_strangers_write_into_their_runs_is_not_taken_for_html(done, browse
 
 def test_nothing_in_a_page_is_taken_for_html(tmp_path) -> None:
     (tmp_path / "a.png").write_bytes(b"x")
-    made = page("<b>", [("a", "<i>", replay({"steps": 1, "methods": ["</script><script>alert(1)</script>"]}))], "")
+    made = html_page(
+        "<b>", [("a", "<i>", html_replay({"steps": 1, "methods": ["</script><script>alert(1)</script>"]}))], ""
+    )
     assert "<b>" not in made
     assert "<i>" not in made
     assert "<script>alert" not in made
-    assert "<u>" not in picture(tmp_path / "a.png", '"><u>')
-    cells = table(("a", "b"), [("1", "<u>"), (Html("<em>"), "2")], (1,))
+    assert "<u>" not in html_picture(tmp_path / "a.png", '"><u>')
+    cells = html_table(("a", "b"), [("1", "<u>"), (Html("<em>"), "2")], (1,))
     assert cells.count('class="number"') == 3
     assert "<u>" not in cells
     assert "<em>" in cells

@@ -6,8 +6,15 @@ import json
 import pytest
 
 from alphamepol import InputError, MetatrainConfig, PretrainConfig, TrpoConfig
-from alphamepol.reproduction.planned import Finetuning, GradientVariance, Metatraining, Pretraining, Untrained, hash_of
-from alphamepol.reproduction.store import Store, read_runs
+from alphamepol.reproduction.planned import (
+    Finetuning,
+    GradientVariance,
+    Metatraining,
+    Pretraining,
+    Untrained,
+    hash_of_planned_run,
+)
+from alphamepol.reproduction.store import Store, read_stored_runs
 from alphamepol.settings.conversion import settings_to_dict
 
 PLANNED = Pretraining("gridworld-slope", PretrainConfig(epochs=100, seeds=5))
@@ -64,7 +71,7 @@ def test_a_field_that_was_added_later_changes_nothing(store) -> None:
 
 def test_an_unfinished_run_is_gone_on_with_and_a_new_one_has_a_telling_name(store) -> None:
     place = store.place_of(PLANNED)
-    assert place.name == f"gridworld-slope-alpha-0.2-{hash_of(PLANNED.identity)[:8]}"
+    assert place.name == f"gridworld-slope-alpha-0.2-{hash_of_planned_run(PLANNED.identity)[:8]}"
     write(store, "begun", PLANNED, finished=False)
     assert store.find(PLANNED) is None
     assert not store.is_done(PLANNED)
@@ -188,7 +195,7 @@ def test_what_cannot_be_read_is_left_aside_and_named(store) -> None:
         assert said in store.problems[0]
         assert "runs/run" in store.problems[0]
         with pytest.raises(InputError, match=said):
-            read_runs([path.parent])
+            read_stored_runs([path.parent])
     path.write_text(whole)
     (store.runs / "run/summary.json").write_text("{")
     store.look()

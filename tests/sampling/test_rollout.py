@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from alphamepol import CMP, EnvironmentClass, GaussianPolicy, make
 from alphamepol.environments.tasks import Goal, RewardFunction, stack_tasks
-from alphamepol.sampling.compiled import collect, collect_episodes
+from alphamepol.sampling.compiled_sampler import collect_compiled, collect_compiled_episodes
 from alphamepol.sampling.rollout import rollout, rollout_episodes
 
 
@@ -70,7 +70,7 @@ def test_collect_stacks_what_single_rollouts_give(policy: GaussianPolicy) -> Non
     policies = jax.tree.map(lambda leaf: jnp.stack([leaf, 2 * leaf]), policy)
     members = jnp.array([[0, 1, 1], [1, 0, 0]])
     keys = jax.random.split(jax.random.key(2), 2)
-    found = collect(policies, environment_class, members, batch=4, horizon=12, keys=keys)
+    found = collect_compiled(policies, environment_class, members, batch=4, horizon=12, keys=keys)
     assert found.particles.shape == (2, 3, 4, 12, 2)
     assert found.valid.sum(axis=-1).tolist() == [[[3] * 4, [9] * 4, [9] * 4], [[9] * 4, [3] * 4, [3] * 4]]
     np.testing.assert_array_equal(found.members, members)
@@ -85,7 +85,7 @@ def test_same_key_same_bits_other_key_other_bits(policy: GaussianPolicy) -> None
     members = jnp.zeros((1, 2), int)
     keys = jax.random.split(jax.random.key(3), (2, 1))
     first, again, other = (
-        collect(policies, environment_class, members, batch=2, horizon=10, keys=key)
+        collect_compiled(policies, environment_class, members, batch=2, horizon=10, keys=key)
         for key in (keys[0], keys[0], keys[1])
     )
     np.testing.assert_array_equal(first.particles, again.particles)
@@ -120,7 +120,7 @@ def test_collected_episodes_are_those_of_each_task(policy: GaussianPolicy) -> No
     tasks = stack_tasks([Goal((-0.7, 0.7), 0.4), Goal((0.9, -0.9), 0.01)])
     policies = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), policy)
     keys = jax.random.split(jax.random.key(4), 2)
-    found = collect_episodes(policies, member, tasks, trajectories=5, horizon=30, keys=keys)
+    found = collect_compiled_episodes(policies, member, tasks, trajectories=5, horizon=30, keys=keys)
     assert found.perceived.shape == (2, 5, 30, 2)
     assert found.ended[0].any()
     assert not found.ended[1].any()

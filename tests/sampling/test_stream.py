@@ -11,7 +11,14 @@ from jaxtyping import Array
 from alphamepol import CMP, EnvironmentClass, GaussianPolicy, make
 from alphamepol.policies.policy import CategoricalPolicy, Policy, SquashedPolicy
 from alphamepol.policies.shape import PolicyShape
-from alphamepol.sampling.stream import Episode, Transitions, World, begin, step, with_skill
+from alphamepol.sampling.stream import (
+    Episode,
+    Transitions,
+    World,
+    begin_stream_episode,
+    step_stream,
+    stream_observation_with_skill,
+)
 
 
 class Fuse(CMP):
@@ -66,11 +73,11 @@ def stream(world: World, actor: Policy, environments: int, steps: int) -> tuple[
 
     def one(key):
         def advance(episode, key):
-            after, seen = step(world, actor, episode, key=key)
+            after, seen = step_stream(world, actor, episode, key=key)
             return after, (episode, seen)
 
         begin_key, steps_key = jax.random.split(key)
-        return jax.lax.scan(advance, begin(world, key=begin_key), jax.random.split(steps_key, steps))[1]
+        return jax.lax.scan(advance, begin_stream_episode(world, key=begin_key), jax.random.split(steps_key, steps))[1]
 
     return jax.vmap(one)(jax.random.split(jax.random.key(0), environments))
 
@@ -95,8 +102,8 @@ def test_a_step_is_one_of_the_member_with_an_action_of_the_actor_told_of_the_ski
     @jax.jit
     @jax.vmap
     def first_step(keys):
-        episode = begin(world, key=keys[0])
-        return episode, *step(world, actor, episode, key=keys[1])
+        episode = begin_stream_episode(world, key=keys[0])
+        return episode, *step_stream(world, actor, episode, key=keys[1])
 
     episodes, after, seen = first_step(keys)
     assert set(episodes.member.tolist()) == {0, 1}
@@ -196,7 +203,7 @@ def test_choices_are_seen_one_hot() -> None:
 
 def test_a_skill_is_told_one_hot_after_the_observation_unless_it_is_the_only_one() -> None:
     observation = jnp.array([0.5, -2.0])
-    np.testing.assert_array_equal(with_skill(observation, jnp.array(2), 4), [0.5, -2.0, 0, 0, 1, 0])
-    np.testing.assert_array_equal(with_skill(observation, jnp.array(0), 1), observation)
+    np.testing.assert_array_equal(stream_observation_with_skill(observation, jnp.array(2), 4), [0.5, -2.0, 0, 0, 1, 0])
+    np.testing.assert_array_equal(stream_observation_with_skill(observation, jnp.array(0), 1), observation)
     pixels = jnp.array([0, 255], jnp.uint8)
-    np.testing.assert_array_equal(with_skill(pixels, jnp.array(0), 2), [0, 255, 1, 0])
+    np.testing.assert_array_equal(stream_observation_with_skill(pixels, jnp.array(0), 2), [0, 255, 1, 0])

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from alphamepol import InputError, PretrainConfig, TrpoConfig, preset
-from alphamepol.environments.registry import class_names
+from alphamepol.environments.registry import registered_class_names
 from alphamepol.settings.conversion import settings_from_dict, settings_to_dict
 
 
@@ -70,7 +70,7 @@ def test_authors_presets_keep_14_of_40_minibatches() -> None:
 
 
 def test_every_class_has_presets_that_pass_the_checks() -> None:
-    for name in class_names():
+    for name in registered_class_names():
         for which in ("paper", "authors", "quick"):
             preset(which, name).check()
     assert preset("quick", "multigrid").seeds == 1

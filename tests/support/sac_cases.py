@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from alphamepol.algorithms.diayn.sac import Networks, SacSettings
-from alphamepol.algorithms.diayn.update import fresh_networks
+from alphamepol.algorithms.diayn.update import fresh_diayn_networks
 from alphamepol.policies.shape import PolicyShape
 
 
@@ -17,7 +17,7 @@ def settings(**others: float) -> SacSettings:
 
 def random_networks(shape: PolicyShape, skills: int, hidden: tuple[int, ...], seed: int = 0) -> Networks:
     """As large as fresh ones, of any numbers: to compile how those are drawn takes longer than most tests."""
-    empty = jax.eval_shape(lambda: fresh_networks(shape, skills, hidden, key=jax.random.key(0)))
+    empty = jax.eval_shape(lambda: fresh_diayn_networks(shape, skills, hidden, key=jax.random.key(0)))
     random = np.random.default_rng(seed)
 
     def fill(leaf: jax.ShapeDtypeStruct) -> jax.Array:

@@ -14,10 +14,10 @@ import numpy as np
 
 import alphamepol as am
 from alphamepol.algorithms.alphamepol.epoch import run_epoch
-from alphamepol.algorithms.alphamepol.start import start_state
+from alphamepol.algorithms.alphamepol.start import start_pretraining
 from alphamepol.algorithms.finetuning.finetuner import find_finetuner
-from alphamepol.algorithms.finetuning.iteration import Plan, run_iteration, start_finetuning
-from alphamepol.compute.devices import laid_over, lay
+from alphamepol.algorithms.finetuning.iteration import Plan, run_finetuning_iteration, start_finetuning_iterations
+from alphamepol.compute.devices import lay_over_devices, using_devices
 from alphamepol.compute.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
 from alphamepol.measuring.samples import SamplePlan
 
@@ -47,8 +47,8 @@ def epochs(devices: int, **changes):
     # A start as it comes, which is not first regressed: the whole runs below do that, too.
     config = dataclasses.replace(small, initial_mean="none", **changes)
     plan = SamplePlan.of(gridworlds, config, config.seed_list)
-    with laid_over(devices):
-        state = lay(start_state(gridworlds, config))
+    with using_devices(devices):
+        state = lay_over_devices(start_pretraining(gridworlds, config))
         start = state.learners.policy
         for epoch in range(2):
             stopwatch = Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
@@ -62,11 +62,11 @@ def iterations(devices: int):
     """The policies before and after an iteration of fine-tuning, and the shape of what one device has of them."""
     tasks = [am.Goal((0.1 * number, 0.5)) for number in range(4)]
     plan = Plan(gridworlds, "GWN", tasks, finetuning, find_finetuner("trpo"))
-    with laid_over(devices):
-        state = lay(start_finetuning([], plan))
+    with using_devices(devices):
+        state = lay_over_devices(start_finetuning_iterations([], plan))
         start = state.learners.policy
-        state = eqx.tree_at(lambda state: state.learners.rewarded, state, lay(jnp.ones(4, bool)))
-        state, _ = run_iteration(state, 0, plan, plan.task_of_rows(), Stopwatch(SAMPLING, LEARNING))
+        state = eqx.tree_at(lambda state: state.learners.rewarded, state, lay_over_devices(jnp.ones(4, bool)))
+        state, _ = run_finetuning_iteration(state, 0, plan, plan.task_of_rows(), Stopwatch(SAMPLING, LEARNING))
     policies = state.learners.policy
     return start, policies, {"log_std": list(policies.log_std.addressable_shards[0].data.shape)}
 

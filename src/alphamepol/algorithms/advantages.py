@@ -23,7 +23,9 @@ def generalised_advantages(
     return jax.lax.associative_scan(then, (goes_on * gae_lambda, surprises), reverse=True)[1]
 
 
-def normalise(advantages: Float[Array, " rows"], valid: Bool[Array, " rows"] | None = None) -> Float[Array, " rows"]:
+def normalise_advantages(
+    advantages: Float[Array, " rows"], valid: Bool[Array, " rows"] | None = None
+) -> Float[Array, " rows"]:
     """Mean 0 and deviation 1 over the valid ones; all zero if they are the same up to rounding."""
     deviation = jnp.std(advantages, where=valid)
     largest = jnp.max(jnp.abs(advantages), where=valid, initial=0.0)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
 
-from alphamepol.compute.mapping import traced
+from alphamepol.compute.mapping import traced_number
 from alphamepol.policies.policy import Policy
 from alphamepol.settings.trust_region import TrustRegionSettings
 
@@ -54,7 +54,7 @@ def trust_region_step(
         return ravel_pytree(fisher_product(as_policy(vector)))[0] + region.damping * vector
 
     iterations = region.conjugate_gradient_iterations
-    direction, along = conjugate_gradient(product, ravel_pytree(gradient)[0], iterations)
+    direction, along = trust_region_conjugate_gradient(product, ravel_pytree(gradient)[0], iterations)
     curvature = jnp.maximum(direction @ along, jnp.finfo(direction.dtype).tiny)
     full_step = jnp.sqrt(2 * region.max_kl / curvature) * direction
 
@@ -83,7 +83,7 @@ class LineSearch(eqx.Module):
     accepted: Bool[Array, ""]
 
 
-def conjugate_gradient(product, target: Float[Array, " n"], iterations: int):
+def trust_region_conjugate_gradient(product, target: Float[Array, " n"], iterations: int):
     """(T3): x with A x ≈ target from `product(v) = A v`, A positive definite; returns x and A x.
 
     `jax.scipy.sparse.linalg.cg` takes one product more and does not give A x, which would take another.
@@ -103,7 +103,7 @@ def conjugate_gradient(product, target: Float[Array, " n"], iterations: int):
     return x, target - residual
 
 
-def trust_region(settings: TrustRegionSettings) -> TrustRegion:
+def trust_region_from_settings(settings: TrustRegionSettings) -> TrustRegion:
     """The trust region that settings ask for."""
     whole = settings.conjugate_gradient_iterations, settings.line_search_tries
-    return TrustRegion(traced(settings.max_kl), traced(settings.damping), *whole)
+    return TrustRegion(traced_number(settings.max_kl), traced_number(settings.damping), *whole)

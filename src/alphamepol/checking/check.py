@@ -12,23 +12,23 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
-from alphamepol.algorithms.alphamepol.presets import usual_settings
+from alphamepol.algorithms.alphamepol.presets import usual_preset_settings
 from alphamepol.checking.diagnose import STAGES, diagnose
-from alphamepol.checking.diagnosis import Diagnosis, Finding
-from alphamepol.checking.findings import command, find
-from alphamepol.checking.lots import tail_shares
-from alphamepol.checking.page import check_page, members_table
-from alphamepol.checking.pictures import draw_diagnosis
+from alphamepol.checking.diagnosis_types import Diagnosis, Finding
+from alphamepol.checking.findings import command_of_findings, find_all_findings
+from alphamepol.checking.member_shares import member_shares_of_tail
+from alphamepol.checking.page import check_page, check_page_members_table
+from alphamepol.checking.pictures import draw_check_pictures
 from alphamepol.environments.host import AnyClass
-from alphamepol.environments.make import resolve_class
-from alphamepol.environments.registry import name_of
+from alphamepol.environments.make import make_class
+from alphamepol.environments.registry import registered_name
 from alphamepol.errors import InputError
-from alphamepol.estimation.risk import tail_count
+from alphamepol.estimation.risk import risk_tail_count
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
 from alphamepol.policies.policy import Policy
-from alphamepol.runs.description import describe
-from alphamepol.runs.folder import class_word, default_folder
+from alphamepol.runs.description import describe_run
+from alphamepol.runs.folder import class_in_folder_name, default_run_folder
 from alphamepol.runs.sources import RANDOM, read_source
 from alphamepol.settings.conversion import settings_to_dict
 
@@ -73,33 +73,35 @@ def check(
     """
     if batches is not None and batches < 2:
         raise InputError(f"batches: {batches} was given; it must be at least 2, an interval needs several")
-    class_name = name_of(environment_class)
-    config = config or usual_settings(class_name, run)
-    label, policy = _policy(run, config.seed)
-    folder = Path(folder) if folder else _default_folder(class_name, run)
+    class_name = registered_name(environment_class)
+    config = config or usual_preset_settings(class_name, run)
+    label, policy = _policy_to_check_with(run, config.seed)
+    folder = Path(folder) if folder else _default_check_folder(class_name, run)
     if (folder / "config.json").exists():
         raise InputError(f"folder: {folder} holds a run; choose another --folder")
-    environment_class = resolve_class(environment_class, config.probabilities)
+    environment_class = make_class(environment_class, config.probabilities)
     console = Console(quiet=quiet)
-    with _progress(console) as stage:
+    with _check_progress(console) as stage:
         found = diagnose(environment_class, config, policy, label=label, batches=batches, stage=stage)
-    findings = find(found)
-    line = command(found, findings)
-    console.print(members_table(found))
+    findings = find_all_findings(found)
+    line = command_of_findings(found, findings)
+    console.print(check_page_members_table(found))
     for number, finding in enumerate(findings, 1):
-        console.print(f"{number}. {finding.sentence}", highlight=False, markup=False, style=_weight(finding))
+        console.print(
+            f"{number}. {finding.sentence}", highlight=False, markup=False, style=_style_of_checked_finding(finding)
+        )
     console.print(f"To train with that: {line}", highlight=False, markup=False, soft_wrap=True)
-    drawn = draw_diagnosis(found, environment_class, folder / "figures")
-    write_atomically(folder / "check.json", to_json(to_dict(found, findings, line)))
+    drawn = draw_check_pictures(found, environment_class, folder / "figures")
+    write_atomically(folder / "check.json", to_json(check_to_dict(found, findings, line)))
     write_atomically(folder / "check.html", check_page(found, findings, line, drawn))
     return Checked(folder, found, findings, line)
 
 
-def _weight(finding: Finding) -> str:
+def _style_of_checked_finding(finding: Finding) -> str:
     return "bold" if finding.serious else ""
 
 
-def _policy(run: str | Path | None, seed: int) -> tuple[str, Policy | None]:
+def _policy_to_check_with(run: str | Path | None, seed: int) -> tuple[str, Policy | None]:
     """What to call the policy that is looked through, and itself; None stands for an untrained one."""
     if run is None or str(run) == RANDOM:
         return f"Random (seed {seed})", None
@@ -111,13 +113,13 @@ def _policy(run: str | Path | None, seed: int) -> tuple[str, Policy | None]:
     return source.label, policies.get(seed) or next(iter(policies.values()))
 
 
-def _default_folder(class_name: str, run: str | Path | None) -> Path:
-    name = f"check-{class_word(class_name)}"
-    return Path(run) / name if run and Path(run).is_dir() else default_folder(name)
+def _default_check_folder(class_name: str, run: str | Path | None) -> Path:
+    name = f"check-{class_in_folder_name(class_name)}"
+    return Path(run) / name if run and Path(run).is_dir() else default_run_folder(name)
 
 
 @contextmanager
-def _progress(console: Console) -> Iterator[Any]:
+def _check_progress(console: Console) -> Iterator[Any]:
     """Shows each stage, with the time left, or a line where there is no terminal."""
     columns = (
         TextColumn("{task.description}"),
@@ -140,10 +142,10 @@ def _progress(console: Console) -> Iterator[Any]:
         yield stage
 
 
-def to_dict(found: Diagnosis, findings: Sequence[Finding], line: str) -> dict[str, Any]:
+def check_to_dict(found: Diagnosis, findings: Sequence[Finding], line: str) -> dict[str, Any]:
     """check.json."""
     means, low, high = found.means
-    tail = tail_shares(found.entropies, found.probabilities, found.config.alpha)
+    tail = member_shares_of_tail(found.entropies, found.probabilities, found.config.alpha)
     members = {
         name: (
             {
@@ -165,7 +167,7 @@ def to_dict(found: Diagnosis, findings: Sequence[Finding], line: str) -> dict[st
     }
     trade_off = found.trade_off
     numbers = {
-        **describe("check", found.class_name, {}),
+        **describe_run("check", found.class_name, {}),
         "config": settings_to_dict(found.config),
         "policy": found.policy,
         "findings": [
@@ -174,7 +176,7 @@ def to_dict(found: Diagnosis, findings: Sequence[Finding], line: str) -> dict[st
         ],
         "train_with": line,
         "minibatches": found.config.minibatches,
-        "tail": tail_count(found.config.alpha, found.config.minibatches),
+        "tail": risk_tail_count(found.config.alpha, found.config.minibatches),
         "neighbours": found.neighbours,
         "fewest_particles": found.fewest,
         "members": members,
@@ -189,26 +191,30 @@ def to_dict(found: Diagnosis, findings: Sequence[Finding], line: str) -> dict[st
             "half_ranges": [half if math.isfinite(half) else None for half in found.actions.half_ranges.tolist()],
             "clipped": found.actions.clipped,
         },
-        "by_neighbours": _sensitivity(found.by_neighbours.settings, found.by_neighbours.entropies, found.members),
-        "by_batch": _sensitivity(found.by_batch.settings, found.by_batch.entropies, found.members),
+        "by_neighbours": _sensitivity_in_check_json(
+            found.by_neighbours.settings, found.by_neighbours.entropies, found.members
+        ),
+        "by_batch": _sensitivity_in_check_json(found.by_batch.settings, found.by_batch.entropies, found.members),
         "learning_rates": [vars(one) for one in found.learned],
         "step_contrasts": None if found.contrasts is None else found.contrasts.tolist(),
         "theory": found.bounds.to_dict(),
         "baseline": trade_off and vars(trade_off),
     }
-    return _finite(numbers)
+    return _finite_in_check_json(numbers)
 
 
-def _finite(content: Any) -> Any:
+def _finite_in_check_json(content: Any) -> Any:
     """With null for what JSON has no number for."""
     if isinstance(content, dict):
-        return {name: _finite(value) for name, value in content.items()}
+        return {name: _finite_in_check_json(value) for name, value in content.items()}
     if isinstance(content, list):
-        return [_finite(value) for value in content]
+        return [_finite_in_check_json(value) for value in content]
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
-def _sensitivity(settings: Sequence[int], entropies: np.ndarray, members: Sequence[str]) -> dict[str, Any]:
+def _sensitivity_in_check_json(
+    settings: Sequence[int], entropies: np.ndarray, members: Sequence[str]
+) -> dict[str, Any]:
     return {
         str(setting): dict(zip(members, row.tolist(), strict=True))
         for setting, row in zip(settings, entropies, strict=True)

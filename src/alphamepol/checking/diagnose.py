@@ -12,30 +12,35 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from alphamepol.algorithms.alphamepol.baseline import measure_trade_off
+from alphamepol.algorithms.alphamepol.baseline import BaselineTradeOff, measure_baseline_trade_off
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
-from alphamepol.algorithms.alphamepol.epoch import improve
-from alphamepol.algorithms.alphamepol.start import check_start, untrained_policies
+from alphamepol.algorithms.alphamepol.epoch import improve_all_seeds
+from alphamepol.algorithms.alphamepol.start import check_pretraining_start, untrained_start_policies
 from alphamepol.algorithms.alphamepol.update import Learner
-from alphamepol.checking.diagnosis import Actions, Diagnosis
-from alphamepol.checking.lots import draws
-from alphamepol.checking.scales import scale_of
-from alphamepol.compute.keys import seed_keys, split_purposes
+from alphamepol.checking.component_scales import component_scales_of
+from alphamepol.checking.diagnosis_types import Actions, Diagnosis
+from alphamepol.checking.member_shares import member_share_of_draws
+from alphamepol.compute.keys import seed_keys, split_keys_by_purpose
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.host import AnyClass
-from alphamepol.environments.make import resolve_class
+from alphamepol.environments.make import make_class
 from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
-from alphamepol.estimation.theory import BaselineTradeOff
-from alphamepol.measuring.aliasing import Aliasing, aliasing
+from alphamepol.measuring.aliasing import Aliasing, measure_aliasing
 from alphamepol.measuring.bounds import measure_bounds
-from alphamepol.measuring.dynamics import compared, measure_contrasts, measure_dynamics
-from alphamepol.measuring.particles import particle_size, units_of
-from alphamepol.measuring.sample_checks import check_units
-from alphamepol.measuring.samples import SamplePlan, ceiling_of, draw_epoch, entropies_of, neighbours_of_minibatches
+from alphamepol.measuring.dynamics import measure_contrasts_of_dynamics, measure_dynamics, members_for_dynamics
+from alphamepol.measuring.particles import particle_size, units_of_particles
+from alphamepol.measuring.sample_checks import check_sample_units
+from alphamepol.measuring.samples import (
+    SamplePlan,
+    draw_sample_members,
+    entropies_of_samples,
+    entropy_ceiling_of_samples,
+    neighbours_of_samples,
+)
 from alphamepol.measuring.sensitivity import Learned, Sensitivity
 from alphamepol.measuring.visits import VisitMap, visit_map
 from alphamepol.policies.policy import GaussianPolicy, Policy, stack_policies
-from alphamepol.policies.shape import check_policy_fits
+from alphamepol.policies.shape import check_policy_shape
 from alphamepol.sampling.trajectories import Trajectories
 
 BATCHES, IN_ALL = 12, 240
@@ -84,41 +89,41 @@ def diagnose(
     - `stage`: is entered with the name of each of `STAGES`, and may show progress.
     """
     config.check()
-    environment_class = resolve_class(environment_class, config.probabilities)
-    check_start(environment_class, config)
+    environment_class = make_class(environment_class, config.probabilities)
+    check_pretraining_start(environment_class, config)
     given, trained = config, policy is not None
     config = dataclasses.replace(config, seeds=1)
     if policy is None:
-        policy = untrained_policies(environment_class, config)[config.seed]
-    check_policy_fits(policy, environment_class)
-    policies, units = stack_policies([policy]), units_of(policy)
-    check_units(units, particle_size(environment_class, config.encoder), environment_class.name)
+        policy = untrained_start_policies(environment_class, config)[config.seed]
+    check_policy_shape(policy, environment_class)
+    policies, units = stack_policies([policy]), units_of_particles(policy)
+    check_sample_units(units, particle_size(environment_class, config.encoder), environment_class.name)
     plan = SamplePlan.of(environment_class, config, config.seed_list)
-    keys = split_purposes(seed_keys([config.seed])).evaluation
+    keys = split_keys_by_purpose(seed_keys([config.seed])).evaluation
     names = environment_class.names
     batches = batches or max(2, min(BATCHES, IN_ALL // len(names)))
     with jax.default_matmul_precision(config.matmul_precision):
         with stage(STAGES[0]):
-            samples = _sample(policies, plan, batches, keys)
+            samples = _draw_samples_to_diagnose(policies, plan, batches, keys)
         with stage(STAGES[1]):
-            found, bare = (_aliasing(samples, part.particles) for part in (samples.measured, samples.raw))
+            found, bare = (_diagnose_aliasing(samples, part.particles) for part in (samples.measured, samples.raw))
             smallest = samples.by_member(jnp.sum(samples.raw.valid, axis=(-1, -2))).min(axis=1)
             fewest = int(smallest.min())
             safe = max(one.largest for one in found)
             k = max(1, min(max(config.neighbours, safe), fewest - 1))
-            neighbourhood = neighbours_of_minibatches(samples.measured, k)
-            entropies = samples.by_member(entropies_of(neighbourhood))
-            own = samples.by_member(_own_share(neighbourhood, config.horizon)).mean(axis=1)
+            neighbourhood = neighbours_of_samples(samples.measured, k)
+            entropies = samples.by_member(entropies_of_samples(neighbourhood))
+            own = samples.by_member(_diagnose_own_neighbours(neighbourhood, config.horizon)).mean(axis=1)
         with stage(STAGES[2]):
-            by_neighbours = _other_neighbours(samples, config.neighbours, safe, fewest)
-            by_batch = _other_batches(samples, config.batch, k)
+            by_neighbours = _diagnose_other_neighbours(samples, config.neighbours, safe, fewest)
+            by_batch = _diagnose_other_batches(samples, config.batch, k)
         with stage(STAGES[3]):
             usable = dataclasses.replace(config, neighbours=k)
-            learned, trade_off = _try_rates(policies, plan, usable, keys)
+            learned, trade_off = _diagnose_learning_rates(policies, plan, usable, keys)
         with stage(STAGES[4]):
             dynamics = measure_dynamics(policy, environment_class, config.horizon, plan.encoder, units, key=keys[0])
-            some = compared(len(names))
-            contrasts = _contrasts(policy, samples, some) if dynamics is None else None
+            some = members_for_dynamics(len(names))
+            contrasts = _diagnose_contrasts(policy, samples, some) if dynamics is None else None
         with stage(STAGES[5]):
             particles, valid = (samples.by_member(part) for part in (samples.measured.particles, samples.raw.valid))
             by_trajectory = [part.reshape(len(names), -1, *part.shape[3:])[some] for part in (particles, valid)]
@@ -134,60 +139,62 @@ def diagnose(
         config=given,
         neighbours=k,
         entropies=entropies,
-        ceilings=tuple(ceiling_of(environment_class[number], units) for number in range(len(names))),
+        ceilings=tuple(entropy_ceiling_of_samples(environment_class[number], units) for number in range(len(names))),
         aliasing=found,
         bare=bare,
         smallest=smallest,
         lengths=valid.sum(axis=-1).mean(axis=(1, 2)),
         own_neighbours=own,
-        observations=scale_of(_observations(policy, samples.raw)),
-        particles=scale_of(np.asarray(samples.raw.particles)[np.asarray(samples.raw.valid)]),
-        actions=_actions(policy, environment_class, samples.raw),
+        observations=component_scales_of(_observations_to_diagnose(policy, samples.raw)),
+        particles=component_scales_of(np.asarray(samples.raw.particles)[np.asarray(samples.raw.valid)]),
+        actions=_diagnose_actions(policy, environment_class, samples.raw),
         by_neighbours=by_neighbours,
         by_batch=by_batch,
         learned=learned,
-        draws=tuple(draws(p, config.minibatches) for p in environment_class.probabilities),
+        draws=tuple(member_share_of_draws(p, config.minibatches) for p in environment_class.probabilities),
         bounds=bounds,
         contrasts=contrasts,
         trade_off=trade_off,
-        visits=_visits(samples, environment_class),
+        visits=_diagnose_visits(samples, environment_class),
         scaled=policy.scaling is not None,
         encoded=plan.encoder is not None,
     )
 
 
-def _sample(policies: Policy, plan: SamplePlan, batches: int, keys: Key[Array, " seeds"]) -> _Samples:
+def _draw_samples_to_diagnose(policies: Policy, plan: SamplePlan, batches: int, keys: Key[Array, " seeds"]) -> _Samples:
     count = len(plan.environment_class)
     members = jnp.repeat(jnp.arange(count), batches)[None]
     # One neighbour is the least that can be measured.
     raw = plan.collect(policies, members, "check", fewest=1, keys=keys)
-    return _Samples(raw, plan.ready(raw, units_of(policies), keys=keys), count)
+    return _Samples(raw, plan.ready(raw, units_of_particles(policies), keys=keys), count)
 
 
-def _aliasing(samples: _Samples, particles: Float[Array, "1 minibatches batch time features"]) -> tuple[Aliasing, ...]:
+def _diagnose_aliasing(
+    samples: _Samples, particles: Float[Array, "1 minibatches batch time features"]
+) -> tuple[Aliasing, ...]:
     """Of each member."""
     points, valid = (samples.by_member(part) for part in (particles, samples.raw.valid))
     flat = points.reshape(*points.shape[:2], -1, points.shape[-1]), valid.reshape(*valid.shape[:2], -1)
-    return tuple(aliasing(*of) for of in zip(*flat, strict=True))
+    return tuple(measure_aliasing(*of) for of in zip(*flat, strict=True))
 
 
-def _other_neighbours(samples: _Samples, k: int, safe: int, fewest: int) -> Sensitivity:
+def _diagnose_other_neighbours(samples: _Samples, k: int, safe: int, fewest: int) -> Sensitivity:
     """Entropies with a quarter to four times the k, as far as that can be."""
     wanted = {max(1, k // 4), max(1, k // 2), k, 2 * k, 4 * k}
     tried = sorted(k for k in wanted if safe <= k < fewest)
-    some = _first_minibatches(samples, FEWER)
-    found = [samples.by_member(entropies_of(neighbours_of_minibatches(some, k))).mean(axis=1) for k in tried]
+    some = _first_minibatches_to_diagnose(samples, FEWER)
+    found = [samples.by_member(entropies_of_samples(neighbours_of_samples(some, k))).mean(axis=1) for k in tried]
     return Sensitivity(tuple(tried), np.array(found).reshape(len(tried), samples.members))
 
 
-def _first_minibatches(samples: _Samples, count: int) -> Trajectories:
+def _first_minibatches_to_diagnose(samples: _Samples, count: int) -> Trajectories:
     """The first mini-batches of each member."""
     batches = samples.measured.members.shape[1] // samples.members
     chosen = np.concatenate([np.arange(i * batches, i * batches + min(count, batches)) for i in range(samples.members)])
     return jax.tree.map(lambda leaf: leaf[:, chosen], samples.measured)
 
 
-def _other_batches(samples: _Samples, batch: int, k: int) -> Sensitivity:
+def _diagnose_other_batches(samples: _Samples, batch: int, k: int) -> Sensitivity:
     """Entropies of half, twice and four times as many trajectories together, as far as there are so many."""
     particles, valid = (samples.by_member(part) for part in (samples.measured.particles, samples.raw.valid))
     members, batches, _, time, features = particles.shape
@@ -204,23 +211,23 @@ def _other_batches(samples: _Samples, batch: int, k: int) -> Sensitivity:
         if bool(jnp.any((neighbourhood.radii == 0) & neighbourhood.valid)):
             continue  # more coincide, of more
         tried.append(together)
-        found.append(np.asarray(entropies_of(neighbourhood)).mean(axis=1))
+        found.append(np.asarray(entropies_of_samples(neighbourhood)).mean(axis=1))
     return Sensitivity(tuple(tried), np.array(found).reshape(len(tried), members))
 
 
-def _try_rates(
+def _diagnose_learning_rates(
     policies: Policy, plan: SamplePlan, config: PretrainConfig, keys: Key[Array, " seeds"]
 ) -> tuple[tuple[Learned, ...], BaselineTradeOff | None]:
     """One epoch, from the same samples, with each of some learning rates; and the trade-off of the baseline."""
     # More than an epoch has, for the baseline, where they cost little.
     quick = isinstance(plan.environment_class, EnvironmentClass)
     minibatches = MOST_MINIBATCHES if quick else min(config.minibatches, MOST_MINIBATCHES)
-    members, epoch_keys = draw_epoch(keys, 0, plan.environment_class.probabilities, minibatches)
+    members, epoch_keys = draw_sample_members(keys, 0, plan.environment_class.probabilities, minibatches)
     trajectories = plan.collect(policies, members, "check", fewest=0, keys=epoch_keys)
     if int(jnp.min(jnp.sum(trajectories.valid, axis=(-1, -2)))) <= config.neighbours:
         return (), None
-    ready = plan.ready(trajectories, units_of(policies), keys=epoch_keys)
-    neighbourhood = neighbours_of_minibatches(ready, config.neighbours)
+    ready = plan.ready(trajectories, units_of_particles(policies), keys=epoch_keys)
+    neighbourhood = neighbours_of_samples(ready, config.neighbours)
     if bool(jnp.any((neighbourhood.radii == 0) & neighbourhood.valid)):
         return (), None  # no entropy, and no gradient
     learned_from = min(config.minibatches, MINIBATCHES)
@@ -230,7 +237,7 @@ def _try_rates(
     found = []
     for factor in FACTORS:
         tried = dataclasses.replace(config, learning_rate=factor * config.learning_rate)
-        report = improve(learners, samples, neighbours, tried, keys=epoch_keys)[1]
+        report = improve_all_seeds(learners, samples, neighbours, tried, keys=epoch_keys)[1]
         shares = np.asarray(report.effective_shares[0])
         found.append(
             Learned(
@@ -244,12 +251,12 @@ def _try_rates(
             )
         )
     policy, samples, entropies = jax.tree.map(
-        lambda leaf: leaf[0], (policies, trajectories, entropies_of(neighbourhood))
+        lambda leaf: leaf[0], (policies, trajectories, entropies_of_samples(neighbourhood))
     )
-    return tuple(found), measure_trade_off(policy, samples, entropies, config.alpha)
+    return tuple(found), measure_baseline_trade_off(policy, samples, entropies, config.alpha)
 
 
-def _own_share(neighbourhood: Neighbourhood, horizon: int) -> Float[Array, "rows sets"]:
+def _diagnose_own_neighbours(neighbourhood: Neighbourhood, horizon: int) -> Float[Array, "rows sets"]:
     """The share of neighbours that are of the particle's own trajectory, of which each has `horizon` particles."""
     valid = neighbourhood.valid
     number = jnp.arange(valid.shape[-1]) // horizon
@@ -260,24 +267,24 @@ def _own_share(neighbourhood: Neighbourhood, horizon: int) -> Float[Array, "rows
     return jnp.sum(jnp.where(valid, own, 0.0), axis=-1) / jnp.sum(valid, axis=-1)
 
 
-def _contrasts(
+def _diagnose_contrasts(
     policy: Policy, samples: _Samples, numbers: Int[np.ndarray, " some"]
 ) -> Float[np.ndarray, "some some"] | None:
     raw = samples.raw
     observations = raw.perceived[..., : policy.observation_size]
     parts = (samples.by_member(part)[numbers] for part in (observations, raw.actions, raw.valid))
     observed, actions, valid = (part.reshape(len(part), -1, *part.shape[3:]) for part in parts)
-    return measure_contrasts(observed.astype(float), actions, valid)
+    return measure_contrasts_of_dynamics(observed.astype(float), actions, valid)
 
 
-def _observations(policy: Policy, trajectories: Trajectories) -> Float[np.ndarray, "samples observation"]:
+def _observations_to_diagnose(policy: Policy, trajectories: Trajectories) -> Float[np.ndarray, "samples observation"]:
     """As the environment gives them."""
     seen = trajectories.perceived[trajectories.valid][:, : policy.observation_size]
     scaling = policy.scaling
     return np.asarray(seen if scaling is None else seen * scaling.deviation + scaling.mean, float)
 
 
-def _actions(policy: Policy, environment_class: AnyClass, trajectories: Trajectories) -> Actions | None:
+def _diagnose_actions(policy: Policy, environment_class: AnyClass, trajectories: Trajectories) -> Actions | None:
     space = environment_class[0].action_space
     if not isinstance(space, gymnasium.spaces.Box) or not isinstance(policy, GaussianPolicy):
         return None
@@ -291,7 +298,7 @@ def _actions(policy: Policy, environment_class: AnyClass, trajectories: Trajecto
     return Actions(sigma, half, float(((actions < low) | (actions > high)).mean()))
 
 
-def _visits(samples: _Samples, environment_class: AnyClass) -> VisitMap | None:
+def _diagnose_visits(samples: _Samples, environment_class: AnyClass) -> VisitMap | None:
     places, valid = (samples.by_member(part) for part in (samples.raw.whereabouts, samples.raw.valid))
     flat = places.reshape(len(places), -1, places.shape[-1]), valid.reshape(len(valid), -1)
     return visit_map(*flat, environment_class[0])

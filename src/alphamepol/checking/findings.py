@@ -11,11 +11,16 @@ import numpy as np
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.presets import preset, usual_preset
-from alphamepol.checking.diagnosis import Diagnosis, Finding
-from alphamepol.checking.lots import tail_shares
-from alphamepol.checking.obstacles import aliasing, ends, met, scales
-from alphamepol.estimation.risk import tail_count, weighted_cvar
-from alphamepol.estimation.theory import pairs
+from alphamepol.checking.diagnosis_types import Diagnosis, Finding
+from alphamepol.checking.member_shares import member_shares_of_tail
+from alphamepol.checking.obstacles import (
+    members_met_by_obstacles,
+    obstacles_of_aliasing,
+    obstacles_of_early_ends,
+    obstacles_of_scales,
+)
+from alphamepol.estimation.member_distances import pairs_for_distances
+from alphamepol.estimation.risk import risk_tail_count, weighted_cvar
 from alphamepol.figures.tables import MOST
 
 TRUSTED, SPENT, IDLE = 0.3, 0.1, 0.99
@@ -31,19 +36,27 @@ UNSTABLE = 0.3
 """Nats that an estimate should not change by when twice as much is measured together."""
 
 
-def find(diagnosis: Diagnosis) -> list[Finding]:
+def find_all_findings(diagnosis: Diagnosis) -> list[Finding]:
     """All findings: what stands in the way first, in the order in which it would; then what is good to know.
 
     What makes all other numbers useless is told alone.
     """
     # Scales come first: a network that sees huge numbers drives an agent into a corner, where particles coincide.
     found: list[Finding] = []
-    for look in (scales, ends, aliasing):
+    for look in (obstacles_of_scales, obstacles_of_early_ends, obstacles_of_aliasing):
         found += look(diagnosis)
         if any(finding.serious for finding in found):
             alone = Finding(False, "Nothing else is told, for all other numbers will change: check again then.")
             return sorted([*found, alone], key=lambda finding: not finding.serious)
-    looks = (_likeness, _rate, _stability, _lots, _risk, _ceiling, _theory)
+    looks = (
+        _findings_of_likeness,
+        _findings_of_learning_rate,
+        _findings_of_stability,
+        _findings_of_draws,
+        _findings_of_risk,
+        _findings_of_ceiling,
+        _findings_of_theory,
+    )
     found += [finding for look in looks for finding in look(diagnosis)]
     if not any(finding.serious for finding in found):
         said = f"Nothing stands in the way of training on {diagnosis.class_name} with these settings."
@@ -51,7 +64,7 @@ def find(diagnosis: Diagnosis) -> list[Finding]:
     return sorted(found, key=lambda finding: not finding.serious)
 
 
-def command(diagnosis: Diagnosis, findings: list[Finding]) -> str:
+def command_of_findings(diagnosis: Diagnosis, findings: list[Finding]) -> str:
     """The line that trains with the settings which were looked at, and with what is suggested."""
     config = diagnosis.config
     suggested = [setting for finding in findings for setting in finding.settings.items()]
@@ -64,18 +77,18 @@ def command(diagnosis: Diagnosis, findings: list[Finding]) -> str:
     for field in dataclasses.fields(PretrainConfig):
         value = getattr(config, field.name)
         if value != getattr(usual, field.name):
-            words += _option(field.name, value)
+            words += _option_from_findings(field.name, value)
     return shlex.join(words)
 
 
-def _option(name: str, value: Any) -> list[str]:
+def _option_from_findings(name: str, value: Any) -> list[str]:
     option = name.replace("_", "-")
     if isinstance(value, bool):
         return [f"--{option}" if value else f"--no-{option}"]
     return [f"--{option}", *map(str, value)] if isinstance(value, tuple) else [f"--{option}", str(value)]
 
 
-def alike(found: Diagnosis) -> list[tuple[int, int]]:
+def alike_members_in_findings(found: Diagnosis) -> list[tuple[int, int]]:
     """Pairs of members that cannot be told apart, as far as the policy went; numbers are of those compared."""
     numbers = [found.members.index(name) for name in found.bounds.members]
     _, low, high = found.means[:, numbers]
@@ -87,7 +100,7 @@ def alike(found: Diagnosis) -> list[tuple[int, int]]:
         told = np.abs(found.contrasts - 0.5) > CONTRAST
     return [
         (numbers[i], numbers[j])
-        for i, j in pairs(size)
+        for i, j in pairs_for_distances(size)
         if not (told[i, j] or told[j, i])
         and found.bounds.variation_low[i, j] < SAME
         and low[i] <= high[j]
@@ -96,12 +109,14 @@ def alike(found: Diagnosis) -> list[tuple[int, int]]:
     ]
 
 
-def _likeness(found: Diagnosis) -> Iterator[Finding]:
-    same = alike(found)
+def _findings_of_likeness(found: Diagnosis) -> Iterator[Finding]:
+    same = alike_members_in_findings(found)
     if not same:
         return
     how = "they start and step alike" if found.bounds.dynamics else "their states are alike, and so are steps"
-    if len(same) == len(pairs(len(met(found)))):  # of large classes not all are compared
+    if len(same) == len(
+        pairs_for_distances(len(members_met_by_obstacles(found)))
+    ):  # of large classes not all are compared
         yield Finding(
             True,
             f"All members are the same as far as {found.policy} can tell ({how}): the class is one environment, and α "
@@ -117,7 +132,7 @@ def _likeness(found: Diagnosis) -> Iterator[Finding]:
     )
 
 
-def _rate(found: Diagnosis) -> Iterator[Finding]:
+def _findings_of_learning_rate(found: Diagnosis) -> Iterator[Finding]:
     if not found.learned:
         return
     given = min(found.learned, key=lambda one: abs(math.log(one.rate / found.config.learning_rate)))
@@ -151,9 +166,9 @@ def _rate(found: Diagnosis) -> Iterator[Finding]:
         yield Finding(False, f"{said} {weights}, which is enough to learn from{more}.")
 
 
-def _stability(found: Diagnosis) -> Iterator[Finding]:
+def _findings_of_stability(found: Diagnosis) -> Iterator[Finding]:
     batch = found.config.batch
-    own = max(met(found), key=lambda i: found.own_neighbours[i])
+    own = max(members_met_by_obstacles(found), key=lambda i: found.own_neighbours[i])
     share = float(found.own_neighbours[own])
     said = f"Member {found.members[own]}: {share:.0%} of a particle's neighbours are of its own trajectory"
     if batch > 1 and share > max(MOSTLY_OWN, 1.5 / batch):
@@ -177,7 +192,7 @@ def _stability(found: Diagnosis) -> Iterator[Finding]:
         known = [sensitivity.entropies[sensitivity.settings.index(value)] for value in (given, 2 * given)]
         # A member that is never drawn is of no interest.
         here, twice = (np.where(np.array(found.probabilities) > 0, one, np.inf) for one in known)
-        member = max(met(found), key=lambda i: abs(twice[i] - here[i]))
+        member = max(members_met_by_obstacles(found), key=lambda i: abs(twice[i] - here[i]))
         changed = float(twice[member] - here[member])
         if abs(changed) > UNSTABLE:
             yield Finding(
@@ -193,10 +208,10 @@ def _stability(found: Diagnosis) -> Iterator[Finding]:
             )
 
 
-def _lots(found: Diagnosis) -> Iterator[Finding]:
+def _findings_of_draws(found: Diagnosis) -> Iterator[Finding]:
     config = found.config
-    tail = tail_count(config.alpha, config.minibatches)
-    drawn = met(found)
+    tail = risk_tail_count(config.alpha, config.minibatches)
+    drawn = members_met_by_obstacles(found)
     rarest = min(drawn, key=lambda i: found.probabilities[i])
     probability, absent = found.probabilities[rarest], found.draws[rarest].absent
     if absent > 0.05:
@@ -217,8 +232,8 @@ def _lots(found: Diagnosis) -> Iterator[Finding]:
         )
 
 
-def _risk(found: Diagnosis) -> Iterator[Finding]:
-    drawn, config = met(found), found.config
+def _findings_of_risk(found: Diagnosis) -> Iterator[Finding]:
+    drawn, config = members_met_by_obstacles(found), found.config
     if len(drawn) == 1:
         return
     (means, low, high), alpha = found.means, config.alpha
@@ -227,16 +242,20 @@ def _risk(found: Diagnosis) -> Iterator[Finding]:
     yield Finding(
         False,
         f"Under {found.policy} the hardest member is {found.members[hard]}, entropy "
-        f"{_interval(means, low, high, hard)}; the easiest {found.members[easy]}, {_interval(means, low, high, easy)}. "
+        f"{_entropy_in_finding(means, low, high, hard)}; the easiest {found.members[easy]}, "
+        f"{_entropy_in_finding(means, low, high, easy)}. "
         f"{between:.0%} of the variance of entropies is between members, the rest luck within them."
         f"{'' if found.trained else ' Which member is hard can change as a policy learns: check a run, too.'}",
     )
     weights = np.repeat(np.array(found.probabilities) / found.entropies.shape[1], found.entropies.shape[1])
     if alpha == 1:
-        tail = tail_shares(found.entropies, found.probabilities, 0.2)
-        yield Finding(False, f"With α = 1 all count by their probability. Of the worst fifth {_most_of(found, tail)}.")
+        tail = member_shares_of_tail(found.entropies, found.probabilities, 0.2)
+        yield Finding(
+            False,
+            f"With α = 1 all count by their probability. Of the worst fifth {_most_of_tail_finding(found, tail)}.",
+        )
         return
-    tail = tail_shares(found.entropies, found.probabilities, alpha)
+    tail = member_shares_of_tail(found.entropies, found.probabilities, alpha)
     lost = float(weights @ found.entropies.ravel()) - weighted_cvar(found.entropies.ravel(), weights, alpha)
     verdict = (
         "members differ more than luck does, so that α chooses between them, and is worth it"
@@ -247,24 +266,25 @@ def _risk(found: Diagnosis) -> Iterator[Finding]:
     )
     yield Finding(
         False,
-        f"The worst {alpha:.0%} of mini-batches, {tail_count(alpha, config.minibatches)} of an epoch's "
-        f"{config.minibatches}, have {lost:.2f} less entropy than all; of them {_most_of(found, tail)}; {verdict}.",
+        f"The worst {alpha:.0%} of mini-batches, {risk_tail_count(alpha, config.minibatches)} of an epoch's "
+        f"{config.minibatches}, have {lost:.2f} less entropy than all; of them "
+        f"{_most_of_tail_finding(found, tail)}; {verdict}.",
     )
 
 
-def _interval(means: np.ndarray, low: np.ndarray, high: np.ndarray, member: int) -> str:
+def _entropy_in_finding(means: np.ndarray, low: np.ndarray, high: np.ndarray, member: int) -> str:
     return f"{means[member]:.2f} [{low[member]:.2f}, {high[member]:.2f}]"
 
 
-def _most_of(found: Diagnosis, tail: np.ndarray) -> str:
+def _most_of_tail_finding(found: Diagnosis, tail: np.ndarray) -> str:
     order = [int(i) for i in np.argsort(-tail)[:3] if tail[i] > 0.005]
     return ", ".join(f"{tail[i]:.0%} are {found.members[i]} (p = {found.probabilities[i]:g})" for i in order)
 
 
-def _ceiling(found: Diagnosis) -> Iterator[Finding]:
+def _findings_of_ceiling(found: Diagnosis) -> Iterator[Finding]:
     room = np.array(found.ceilings) - found.means[0]
     if np.isfinite(room).all():
-        most = max(met(found), key=lambda i: room[i])
+        most = max(members_met_by_obstacles(found), key=lambda i: room[i])
         more = f"{room[most]:.2f} more than now" if room[most] > 0 else "less than what is estimated now"
         yield Finding(
             False,
@@ -277,7 +297,7 @@ def _ceiling(found: Diagnosis) -> Iterator[Finding]:
         )
 
 
-def _theory(found: Diagnosis) -> Iterator[Finding]:
+def _findings_of_theory(found: Diagnosis) -> Iterator[Finding]:
     bounds = found.bounds
     if len(found.members) == 1:
         return

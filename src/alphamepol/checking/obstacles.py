@@ -2,23 +2,31 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from alphamepol.checking.diagnosis import Diagnosis, Finding
-from alphamepol.checking.scales import UNEQUAL, WILD, ComponentScales, wild_component
+from alphamepol.checking.component_scales import (
+    UNEQUAL,
+    WILD,
+    component_scale_in_words,
+    least_and_most_component_scales,
+    wild_component_scale,
+)
+from alphamepol.checking.diagnosis_types import Diagnosis, Finding
 
 
-def met(found: Diagnosis) -> list[int]:
+def members_met_by_obstacles(found: Diagnosis) -> list[int]:
     """The members that are drawn at all."""
     return [i for i, probability in enumerate(found.probabilities) if probability > 0]
 
 
-def ends(found: Diagnosis) -> Iterator[Finding]:
+def obstacles_of_early_ends(found: Diagnosis) -> Iterator[Finding]:
     k, horizon = found.config.neighbours, found.config.horizon
-    short = min(met(found), key=lambda i: (found.smallest[i], found.lengths[i]))
-    fewest, coinciding = int(found.smallest[short]), max(found.aliasing[i].largest for i in met(found))
+    short = min(members_met_by_obstacles(found), key=lambda i: (found.smallest[i], found.lengths[i]))
+    fewest, coinciding = (
+        int(found.smallest[short]),
+        max(found.aliasing[i].largest for i in members_met_by_obstacles(found)),
+    )
     member, length = found.members[short], found.lengths[short]
     said = f"Member {member}: trajectories end after {length:.0f} of {horizon} steps on average"
     if fewest <= k:
@@ -33,13 +41,13 @@ def ends(found: Diagnosis) -> Iterator[Finding]:
         yield Finding(False, f"{said}; entropies of different numbers of particles compare a little less well.")
 
 
-def aliasing(found: Diagnosis) -> Iterator[Finding]:
-    k, drawn = found.config.neighbours, met(found)
+def obstacles_of_aliasing(found: Diagnosis) -> Iterator[Finding]:
+    k, drawn = found.config.neighbours, members_met_by_obstacles(found)
     worst = max(drawn, key=lambda i: (found.aliasing[i].largest, found.aliasing[i].coinciding))
     member, alias = found.members[worst], found.aliasing[worst]
     said = f"Member {member}: {alias.coinciding:.0%} of particles coincide, up to {alias.largest} in one place"
     if alias.largest > k:
-        noise = _noise(found)
+        noise = _noise_against_obstacles(found)
         wanted = 10 * math.ceil(1.5 * alias.largest / 10)
         if wanted <= found.fewest // 4:
             settings, cure = {"neighbours": wanted}, f"use --neighbours {wanted} or --feature-noise {noise:g}"
@@ -65,7 +73,7 @@ def aliasing(found: Diagnosis) -> Iterator[Finding]:
         )
 
 
-def _noise(found: Diagnosis) -> float:
+def _noise_against_obstacles(found: Diagnosis) -> float:
     """A hundredth of what particles vary by, in the units that they are measured in."""
     if found.encoded or found.scaled:
         return 0.01
@@ -74,20 +82,21 @@ def _noise(found: Diagnosis) -> float:
     return float(f"{0.01 * typical:.1g}")
 
 
-def scales(found: Diagnosis) -> Iterator[Finding]:
+def obstacles_of_scales(found: Diagnosis) -> Iterator[Finding]:
     off = not found.scaled
     cure = "use --normalise" if off else "--normalise is needed, and is on"
     settings = {"normalise": True} if off else {}
-    component = None if found.encoded else wild_component(found.observations)
+    component = None if found.encoded else wild_component_scale(found.observations)
     if component is not None:
         yield Finding(
             off,
-            f"Observations are not of order one: component {component} is {_around(found.observations, component)}, "
-            f"where a network expects numbers between {1 / WILD:g} and {WILD:g}; {cure}.",
+            f"Observations are not of order one: component {component} is "
+            f"{component_scale_in_words(found.observations, component)}, where a network "
+            f"expects numbers between {1 / WILD:g} and {WILD:g}; {cure}.",
             settings,
         )
     if not found.encoded and found.particles.inequality > UNEQUAL:
-        small, large = (int(index) for index in _least_and_most(found.particles))
+        small, large = (int(index) for index in least_and_most_component_scales(found.particles))
         yield Finding(
             off,
             f"Entropy would hardly see component {small} of the particles: its deviation is "
@@ -107,13 +116,3 @@ def scales(found: Diagnosis) -> Iterator[Finding]:
                 f"{'use --normalise, or another --initial-log-std' if off else 'set another --initial-log-std'}.",
                 settings,
             )
-
-
-def _around(scale: ComponentScales, component: int) -> str:
-    return f"{scale.mean[component]:.3g} ± {scale.deviation[component]:.3g}"
-
-
-def _least_and_most(scale: ComponentScales) -> tuple[Any, Any]:
-    moving = np.flatnonzero(scale.moving)
-    order = moving[np.argsort(scale.deviation[moving])]
-    return order[0], order[-1]

@@ -6,18 +6,27 @@ from pathlib import Path
 
 from rich.table import Table
 
-from alphamepol.checking.diagnosis import Diagnosis, Finding
-from alphamepol.checking.lots import tail_shares
+from alphamepol.checking.diagnosis_types import Diagnosis, Finding
+from alphamepol.checking.member_shares import member_shares_of_tail
 from alphamepol.checking.pictures import CAPTIONS
 from alphamepol.figures.tables import MOST, plain_table
-from alphamepol.pages.html import code_block, numbered, page, paragraph, picture, strong, table, together
+from alphamepol.pages.html import (
+    html_code_block,
+    html_numbered_list,
+    html_page,
+    html_paragraph,
+    html_picture,
+    html_strong,
+    html_table,
+    join_html,
+)
 
 HEADER = ("member", "p", "entropy", "ceiling", "coincide", "safe k", "steps", "drawn", "absent", "of tail")
 
 
-def _rows(found: Diagnosis) -> list[tuple[str, ...]]:
+def _check_page_rows(found: Diagnosis) -> list[tuple[str, ...]]:
     means, low, high = found.means
-    tail = tail_shares(found.entropies, found.probabilities, found.config.alpha)
+    tail = member_shares_of_tail(found.entropies, found.probabilities, found.config.alpha)
     rows = []
     for i, member in enumerate(found.members[:MOST]):
         ceiling, alias, lot = found.ceilings[i], found.aliasing[i], found.draws[i]
@@ -25,7 +34,7 @@ def _rows(found: Diagnosis) -> list[tuple[str, ...]]:
             (
                 member,
                 f"{found.probabilities[i]:g}",
-                _with_interval(means[i], low[i], high[i]),
+                _interval_on_check_page(means[i], low[i], high[i]),
                 f"{ceiling:.2f}" if math.isfinite(ceiling) else "?",
                 f"{alias.coinciding:.0%}",
                 str(alias.largest),
@@ -40,55 +49,55 @@ def _rows(found: Diagnosis) -> list[tuple[str, ...]]:
     return rows
 
 
-def _with_interval(mean: float, low: float, high: float) -> str:
+def _interval_on_check_page(mean: float, low: float, high: float) -> str:
     return f"{mean:.2f} [{low:.2f}, {high:.2f}]" if math.isfinite(mean) else "−∞"
 
 
-def members_table(found: Diagnosis) -> Table:
+def check_page_members_table(found: Diagnosis) -> Table:
     """For the terminal, which is narrow; the page has more columns."""
     title = f"{found.class_name} under {found.policy}, k = {found.neighbours}"
     columns = [i for i, column in enumerate(HEADER) if column not in ("steps", "drawn", "absent")]
-    header, rows = [HEADER[i] for i in columns], [[row[i] for i in columns] for row in _rows(found)]
+    header, rows = [HEADER[i] for i in columns], [[row[i] for i in columns] for row in _check_page_rows(found)]
     return plain_table(title, header, rows, left=("member",), unbroken=("entropy",))
 
 
 def check_page(found: Diagnosis, findings: Sequence[Finding], line: str, figures: Sequence[Path]) -> str:
     """The page: what was found, then the numbers and pictures behind it."""
     config = found.config
-    said = numbered(strong(one.sentence) if one.serious else one.sentence for one in findings)
-    introduction = paragraph(
+    said = html_numbered_list(html_strong(one.sentence) if one.serious else one.sentence for one in findings)
+    introduction = html_paragraph(
         f"{len(found.members)} members, looked at through {found.policy} with T = {config.horizon}, N = "
         f"{config.trajectories}, B = {config.batch}, k = {config.neighbours}, α = {config.alpha:g} and learning rate "
         f"{config.learning_rate:g}; {found.entropies.shape[1]} mini-batches in each."
     )
-    pictures = {path.stem: picture(path, CAPTIONS[path.stem]) for path in figures}
-    note = paragraph(
+    pictures = {path.stem: html_picture(path, CAPTIONS[path.stem]) for path in figures}
+    note = html_paragraph(
         "Entropy: mean of mini-batches [95 % interval]. Coincide: share of particles with a twin in "
         "their mini-batch. Safe k: the smallest with which no distance was 0. Drawn: mini-batches of an epoch, on "
         "average. Absent: epochs that do not meet the member. Of tail: its share of the worst mini-batches.",
         soft=True,
     )
     sections = [
-        ("findings", "What was found", together(said, paragraph("To train with that:"), code_block(line))),
+        ("findings", "What was found", join_html(said, html_paragraph("To train with that:"), html_code_block(line))),
         (
             "members",
             "Members",
-            together(
-                table(HEADER, _rows(found), range(1, len(HEADER))),
+            join_html(
+                html_table(HEADER, _check_page_rows(found), range(1, len(HEADER))),
                 note,
                 pictures.get("check-entropies", ""),
                 pictures.get("heat-maps", ""),
             ),
         ),
-        ("scales", "Scales", _scales_table(found)),
+        ("scales", "Scales", _check_page_scales_table(found)),
         ("estimate", "Is the estimate stable?", pictures.get("check-stability", "")),
         ("rates", "Learning rate", pictures.get("check-rates", "")),
-        ("theory", "Theory", together(theory_table(found), pictures.get("check-distances", ""))),
+        ("theory", "Theory", join_html(check_page_theory_table(found), pictures.get("check-distances", ""))),
     ]
-    return page(f"αMEPOL: {found.class_name} before training", sections, introduction)
+    return html_page(f"αMEPOL: {found.class_name} before training", sections, introduction)
 
 
-def _scales_table(found: Diagnosis) -> str:
+def _check_page_scales_table(found: Diagnosis) -> str:
     rows = []
     for name, scale in (("observation", found.observations), ("particle", found.particles)):
         count = len(scale.mean)
@@ -103,25 +112,25 @@ def _scales_table(found: Diagnosis) -> str:
             rows.append(
                 (f"{name}, {count} numbers", middle, spread, f"{scale.low.min():.3g}", f"{scale.high.max():.3g}")
             )
-    text = table(("component", "mean", "deviation", "lowest", "highest"), rows, range(1, 5))
+    text = html_table(("component", "mean", "deviation", "lowest", "highest"), rows, range(1, 5))
     if found.actions is not None:
         ranges = ", ".join(
             f"{sigma:.3g} of ±{half:.3g}" if math.isfinite(half) else f"{sigma:.3g}, no range"
             for sigma, half in zip(found.actions.sigma, found.actions.half_ranges, strict=True)
         )
         clipped = f"{found.actions.clipped:.0%} of components are clipped"
-        text = together(text, paragraph(f"σ of actions: {ranges}; {clipped}."))
+        text = join_html(text, html_paragraph(f"σ of actions: {ranges}; {clipped}."))
     return text
 
 
-def theory_table(found: Diagnosis) -> str:
+def check_page_theory_table(found: Diagnosis) -> str:
     """Each quantity of the theory: what was measured, what bounds it, what that assumes, whether it says anything."""
     if len(found.members) < 2:
         return ""
-    return table(("", "measured", "bound", "assumes", "says"), theory_rows(found), (1, 2))
+    return html_table(("", "measured", "bound", "assumes", "says"), check_page_theory_rows(found), (1, 2))
 
 
-def theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, str]]:
+def check_page_theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, str]]:
     bounds, dynamics = found.bounds, found.bounds.dynamics
     low, high = bounds.diameter
     no_state = "environments on the host cannot be put into a state"
@@ -142,12 +151,12 @@ def theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, str]]:
             "" if step is None else f"{step:.3g}",
             "nothing but a horizon that all reach; steps are compared with common random numbers, which makes it "
             f"larger than the paper's, if anything; it is known as well as that share is, times T{ends}",
-            no_state if step is None else _vacuous(step, 1.0),
+            no_state if step is None else _vacuous_on_check_page(step, 1.0),
         ),
         (
             "Wasserstein distance of state distributions (D3)",
             f"{bounds.wasserstein.max():.3g} (by chance {bounds.wasserstein_chance:.3g})",
-            "" if far is None else _count(far),
+            "" if far is None else _number_on_check_page(far),
             "that particles tell the whole state, and a Lipschitz constant L < 1 of the policy's dynamics"
             + ("" if dynamics is None else f"; found {dynamics.lipschitz:.3g}, the largest of pairs of visited states")
             + ("" if found.config.memory == "none" else ", memory beginning anew in each")
@@ -165,14 +174,14 @@ def theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, str]]:
             f"that every member is in every cell; the smallest probability is σ = {bounds.smallest:.2g}",
             "vacuous: some member never is in some cell"
             if not math.isfinite(gap)
-            else _vacuous(gap, math.log(bounds.cells)),
+            else _vacuous_on_check_page(gap, math.log(bounds.cells)),
         ),
         (
             "entropy gap (D5): D ln(K − 1) + h(D)",
             f"{bounds.entropy_gap:.2f}",
             f"{sharp:.2f}",
             "nothing more",
-            _vacuous(sharp, math.log(bounds.cells)),
+            _vacuous_on_check_page(sharp, math.log(bounds.cells)),
         ),
     ]
     if found.trade_off is not None:
@@ -181,8 +190,8 @@ def theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, str]]:
             (
                 "baseline b: from how many mini-batches on the gradient without it is the better one (D7), and its "
                 "error below what the bias of the other can be (D6)",
-                _from(trade.crossing),
-                _from(trade.samples),
+                _samples_on_check_page(trade.crossing),
+                _samples_on_check_page(trade.samples),
                 f"on-policy gradients, along one direction; δ = 0.05, bias at most U α |b| = {trade.bias_bound:.3g}, "
                 f"found {trade.bias:.3g}",
                 f"an epoch has {found.config.minibatches}",
@@ -191,13 +200,13 @@ def theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, str]]:
     return rows
 
 
-def _vacuous(bound: float, trivial: float) -> str:
+def _vacuous_on_check_page(bound: float, trivial: float) -> str:
     return f"vacuous: {trivial:.3g} holds anyway" if bound >= trivial else "not vacuous"
 
 
-def _count(number: float) -> str:
+def _number_on_check_page(number: float) -> str:
     return f"{number:.3g}" if math.isfinite(number) else "∞"
 
 
-def _from(samples: float) -> str:
-    return "at once" if samples <= 1 else f"from {_count(samples)} on"
+def _samples_on_check_page(samples: float) -> str:
+    return "at once" if samples <= 1 else f"from {_number_on_check_page(samples)} on"

@@ -4,21 +4,21 @@ from pathlib import Path
 
 import numpy as np
 
-from alphamepol.checking.diagnosis import Diagnosis
+from alphamepol.checking.diagnosis_types import Diagnosis
 from alphamepol.checking.findings import SPENT, TRUSTED
-from alphamepol.checking.lots import tail_shares
+from alphamepol.checking.member_shares import member_shares_of_tail
 from alphamepol.environments.host import AnyClass
 from alphamepol.figures.class_check import (
     MemberEntropies,
     Panel,
     RateLimits,
-    draw_distances,
-    draw_member_entropies,
-    draw_rates,
-    draw_stability,
+    draw_class_check_distances,
+    draw_class_check_entropies,
+    draw_class_check_rates,
+    draw_class_check_stability,
 )
 from alphamepol.figures.heat_maps import draw_heat_maps
-from alphamepol.measuring.evaluation import Evaluation
+from alphamepol.measuring.exploration import Evaluation
 
 CAPTIONS = {
     "check-entropies": "Entropy of mini-batches in each member (dots), their mean with its 95 % interval, and the "
@@ -35,30 +35,30 @@ CAPTIONS = {
 """By the name of the picture."""
 
 
-def draw_diagnosis(found: Diagnosis, environment_class: AnyClass, folder: Path) -> list[Path]:
+def draw_check_pictures(found: Diagnosis, environment_class: AnyClass, folder: Path) -> list[Path]:
     """Draw all pictures that there are, and return them. Those of an earlier check are taken away first."""
     for name in CAPTIONS:
         for suffix in ("png", "csv"):
             (folder / f"{name}.{suffix}").unlink(missing_ok=True)
     config = found.config
-    tail = tail_shares(found.entropies, found.probabilities, config.alpha)
+    tail = member_shares_of_tail(found.entropies, found.probabilities, config.alpha)
     shown = found.members, found.probabilities, found.entropies, found.means, found.ceilings
-    draw_member_entropies(MemberEntropies(*shown, tail, config.alpha, found.policy), folder, "check-entropies")
+    draw_class_check_entropies(MemberEntropies(*shown, tail, config.alpha, found.policy), folder, "check-entropies")
     panels = [
         Panel("k, the neighbours", found.by_neighbours, config.neighbours),
         Panel("B, the trajectories of a mini-batch", found.by_batch, config.batch),
     ]
-    draw_stability(panels, found.members, folder, "check-stability")
+    draw_class_check_stability(panels, found.members, folder, "check-stability")
     if found.learned:
         limits = RateLimits(config.learning_rate, config.trust_region, TRUSTED, SPENT)
-        draw_rates(found.learned, limits, folder, "check-rates")
+        draw_class_check_rates(found.learned, limits, folder, "check-rates")
     if len(found.members) > 1:
-        draw_distances(_matrices(found), found.bounds.members, folder, "check-distances")
-    draw_heat_maps({found.policy: _evaluation(found)}, environment_class, folder)
+        draw_class_check_distances(_matrices_for_check_pictures(found), found.bounds.members, folder, "check-distances")
+    draw_heat_maps({found.policy: _evaluation_for_check_pictures(found)}, environment_class, folder)
     return [path for name in CAPTIONS if (path := folder / f"{name}.png").is_file()]
 
 
-def _matrices(found: Diagnosis) -> dict[str, np.ndarray]:
+def _matrices_for_check_pictures(found: Diagnosis) -> dict[str, np.ndarray]:
     bounds = found.bounds
     matrices = {"total variation": bounds.variation_high, "Wasserstein distance": bounds.wasserstein}
     if bounds.dynamics is not None:
@@ -68,7 +68,7 @@ def _matrices(found: Diagnosis) -> dict[str, np.ndarray]:
     return matrices
 
 
-def _evaluation(found: Diagnosis) -> Evaluation:
+def _evaluation_for_check_pictures(found: Diagnosis) -> Evaluation:
     """As far as a heat-map needs one."""
     visits = found.visits
     return Evaluation(

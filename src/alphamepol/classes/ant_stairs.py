@@ -4,7 +4,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
-from alphamepol.algorithms.alphamepol.presets import quick
+from alphamepol.algorithms.alphamepol.presets import quick_alphamepol_preset
 from alphamepol.algorithms.trpo.config import TrpoConfig
 from alphamepol.classes.miniature import miniature_finetuning
 from alphamepol.environments.registry import ClassEntry, GymnasiumId, StepCost
@@ -18,9 +18,9 @@ FINETUNING = TrpoConfig(tasks=8, steps=40_000, max_kl=1e-2, hidden=(400, 300), i
 
 
 def ant_stairs() -> "HostClass":
-    from alphamepol.environments.mujoco.ant_fleet import ant_stairs
+    from alphamepol.environments.mujoco.ant_fleet import ant_stairs_with_fleet
 
-    return ant_stairs()
+    return ant_stairs_with_fleet()
 
 
 ENTRY = ClassEntry(
@@ -31,7 +31,12 @@ ENTRY = ClassEntry(
         "paper": (PAPER, FINETUNING),
         "miniature": (
             dataclasses.replace(
-                quick(PAPER), epochs=3, trajectories=20, horizon=100, neighbours=50, evaluation_batches=5
+                quick_alphamepol_preset(PAPER),
+                epochs=3,
+                trajectories=20,
+                horizon=100,
+                neighbours=50,
+                evaluation_batches=5,
             ),
             dataclasses.replace(miniature_finetuning(FINETUNING), iterations=2, horizon=100, steps=2000, tasks=2),
         ),

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def ant_stairs_implicitfast() -> "HostClass":
-    from alphamepol.environments.mujoco.ant_fleet import ant_stairs
+    from alphamepol.environments.mujoco.ant_fleet import ant_stairs_with_fleet
 
-    return ant_stairs(integrator="implicitfast")
+    return ant_stairs_with_fleet(integrator="implicitfast")
 
 
 ENTRY = dataclasses.replace(

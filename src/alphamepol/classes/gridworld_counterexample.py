@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
-from alphamepol.algorithms.alphamepol.presets import quick
+from alphamepol.algorithms.alphamepol.presets import quick_alphamepol_preset
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.algorithms.trpo.config import TrpoConfig
 from alphamepol.classes.gridworld_slope import CORNER, STANDING_STILL
 from alphamepol.classes.miniature import miniature_finetuning, miniature_metatraining
-from alphamepol.environments.registry import ClassEntry, member_ids
+from alphamepol.environments.registry import ClassEntry, registered_member_ids
 
 if TYPE_CHECKING:
     from alphamepol.environments.environment_class import EnvironmentClass
@@ -32,8 +32,12 @@ ENTRY = ClassEntry(
     build=gridworld_counterexample,
     presets={
         "paper": (PAPER, TrpoConfig(), MetatrainConfig()),
-        "miniature": (quick(PAPER), miniature_finetuning(TrpoConfig()), miniature_metatraining(MetatrainConfig())),
+        "miniature": (
+            quick_alphamepol_preset(PAPER),
+            miniature_finetuning(TrpoConfig()),
+            miniature_metatraining(MetatrainConfig()),
+        ),
     },
-    gymnasium_ids=member_ids("Counterexample", class_name=NAME, member=0),
+    gymnasium_ids=registered_member_ids("Counterexample", class_name=NAME, member=0),
     noise_of_random=STANDING_STILL,
 )

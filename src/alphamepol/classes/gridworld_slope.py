@@ -4,11 +4,11 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
-from alphamepol.algorithms.alphamepol.presets import quick
+from alphamepol.algorithms.alphamepol.presets import quick_alphamepol_preset
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.algorithms.trpo.config import TrpoConfig
 from alphamepol.classes.miniature import miniature_finetuning, miniature_metatraining
-from alphamepol.environments.registry import ClassEntry, member_ids
+from alphamepol.environments.registry import ClassEntry, registered_member_ids
 
 if TYPE_CHECKING:
     from alphamepol.environments.environment_class import EnvironmentClass
@@ -41,11 +41,15 @@ ENTRY = ClassEntry(
         "paper": (PAPER, TrpoConfig(), MetatrainConfig()),
         # The published scripts keep 14 of 40 mini-batches; their other values are the paper's.
         "authors": (dataclasses.replace(PAPER, alpha=0.35),),
-        "miniature": (quick(PAPER), miniature_finetuning(TrpoConfig()), miniature_metatraining(MetatrainConfig())),
+        "miniature": (
+            quick_alphamepol_preset(PAPER),
+            miniature_finetuning(TrpoConfig()),
+            miniature_metatraining(MetatrainConfig()),
+        ),
     },
     gymnasium_ids={
-        **member_ids("GWS", class_name=NAME, member="GWS"),
-        **member_ids("GWN", class_name=NAME, member="GWN"),
+        **registered_member_ids("GWS", class_name=NAME, member="GWS"),
+        **registered_member_ids("GWN", class_name=NAME, member="GWN"),
     },
     noise_of_random=STANDING_STILL,
 )

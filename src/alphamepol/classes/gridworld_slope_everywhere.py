@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from alphamepol.algorithms.alphamepol.presets import quick
+from alphamepol.algorithms.alphamepol.presets import quick_alphamepol_preset
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.algorithms.trpo.config import TrpoConfig
 from alphamepol.classes.gridworld_slope import PAPER, STANDING_STILL
@@ -33,7 +33,11 @@ ENTRY = ClassEntry(
     build=gridworld_slope_everywhere,
     presets={
         "paper": (PAPER, TrpoConfig(), MetatrainConfig()),
-        "miniature": (quick(PAPER), miniature_finetuning(TrpoConfig()), miniature_metatraining(MetatrainConfig())),
+        "miniature": (
+            quick_alphamepol_preset(PAPER),
+            miniature_finetuning(TrpoConfig()),
+            miniature_metatraining(MetatrainConfig()),
+        ),
     },
     noise_of_random=STANDING_STILL,
 )

@@ -2,15 +2,15 @@
 
 from rich.console import Console
 
-from alphamepol.environments.registry import class_names, find_entry
+from alphamepol.environments.registry import find_registered_class, registered_class_names
 from alphamepol.errors import InputError
-from alphamepol.figures.tables import class_table
+from alphamepol.figures.tables import table_of_class_members
 
 
-def print_classes(console: Console) -> None:
+def print_listing_of_classes(console: Console) -> None:
     """Print every class with its members, their probabilities and entropy ceilings, and its spaces."""
-    for name in class_names():
-        entry = find_entry(name)
+    for name in registered_class_names():
+        entry = find_registered_class(name)
         assert entry is not None
         console.print(f"[bold]{name}[/bold]: {entry.description}.", highlight=False)
         try:
@@ -20,5 +20,5 @@ def print_classes(console: Console) -> None:
             continue
         first = environment_class[0]
         console.print(f"  observation {first.observation_space}, action {first.action_space}", highlight=False)
-        console.print(class_table(environment_class))
+        console.print(table_of_class_members(environment_class))
         console.print()

@@ -3,7 +3,7 @@
 import dataclasses
 
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
-from alphamepol.algorithms.metatraining.presets import quick_metatraining
+from alphamepol.algorithms.metatraining.presets import quick_metatraining_preset
 from alphamepol.algorithms.trpo.config import TrpoConfig
 
 
@@ -14,4 +14,4 @@ def miniature_finetuning(config: TrpoConfig) -> TrpoConfig:
 
 def miniature_metatraining(config: MetatrainConfig) -> MetatrainConfig:
     """Even less than the preset `quick`."""
-    return dataclasses.replace(quick_metatraining(config), iterations=10, epochs=20, tasks=5, seeds=2)
+    return dataclasses.replace(quick_metatraining_preset(config), iterations=10, epochs=20, tasks=5, seeds=2)

@@ -4,11 +4,11 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
-from alphamepol.algorithms.alphamepol.presets import quick
+from alphamepol.algorithms.alphamepol.presets import quick_alphamepol_preset
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.algorithms.trpo.config import TrpoConfig
 from alphamepol.classes.miniature import miniature_finetuning, miniature_metatraining
-from alphamepol.environments.registry import ClassEntry, StepCost, member_ids
+from alphamepol.environments.registry import ClassEntry, StepCost, registered_member_ids
 
 if TYPE_CHECKING:
     from alphamepol.environments.environment_class import EnvironmentClass
@@ -23,7 +23,7 @@ METATRAINING = MetatrainConfig(horizon=150, hidden=(64,), replay=200_000)
 COST = StepCost(image_multiplications=30_000)
 
 
-def minigrid() -> "EnvironmentClass":
+def minigrid_class() -> "EnvironmentClass":
     from alphamepol.environments.environment_class import EnvironmentClass
     from alphamepol.environments.minigrid.map import ADVERSE, ADVERSE_GOALS, EASY, EASY_GOALS
     from alphamepol.environments.minigrid.minigrid import MiniGrid
@@ -40,20 +40,22 @@ ENTRY = ClassEntry(
     name=NAME,
     description="Grids seen through a 7 x 7 view: a large easy one, and one behind a door where the agent moves "
     "backward",
-    build=minigrid,
+    build=minigrid_class,
     presets={
         "paper": (PAPER, FINETUNING, METATRAINING),
         # The published scripts keep 6 of 20 mini-batches; their other values are the paper's.
         "authors": (dataclasses.replace(PAPER, alpha=0.3, gradient_share=0.3),),
         "miniature": (
-            dataclasses.replace(quick(PAPER), epochs=30, trajectories=50, hidden=(32,), learning_rate=1e-4),
+            dataclasses.replace(
+                quick_alphamepol_preset(PAPER), epochs=30, trajectories=50, hidden=(32,), learning_rate=1e-4
+            ),
             dataclasses.replace(miniature_finetuning(FINETUNING), steps=3000, hidden=(32,)),
             miniature_metatraining(METATRAINING),
         ),
     },
     gymnasium_ids={
-        **member_ids("EasyG", class_name=NAME, member="EasyG", horizon=150),
-        **member_ids("AdvG", class_name=NAME, member="AdvG", horizon=150),
+        **registered_member_ids("EasyG", class_name=NAME, member="EasyG", horizon=150),
+        **registered_member_ids("AdvG", class_name=NAME, member="AdvG", horizon=150),
     },
     cost=COST,
 )

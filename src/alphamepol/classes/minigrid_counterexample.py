@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import gymnasium
 
-from alphamepol.algorithms.alphamepol.presets import quick
+from alphamepol.algorithms.alphamepol.presets import quick_alphamepol_preset
 from alphamepol.classes.miniature import miniature_finetuning
 from alphamepol.classes.minigrid import COST, FINETUNING, PAPER
 from alphamepol.environments.registry import ClassEntry
@@ -30,11 +30,11 @@ def minigrid_counterexample() -> "HostClass":
         import minigrid  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError as error:
         raise InputError(f"class {NAME} needs MiniGrid: pip install 'alphamepol[minigrid]'") from error
-    members = {name: partial(images_of, gymnasium_id) for name, gymnasium_id in MEMBERS.items()}
+    members = {name: partial(minigrid_counterexample_images, gymnasium_id) for name, gymnasium_id in MEMBERS.items()}
     return gymnasium_class(members, [0.8, 0.2], name=NAME, endless=True)
 
 
-def images_of(gymnasium_id: str) -> gymnasium.Env:
+def minigrid_counterexample_images(gymnasium_id: str) -> gymnasium.Env:
     """Make one of Farama's environments that shows its image alone."""
     from minigrid.wrappers import ImgObsWrapper
 
@@ -52,7 +52,7 @@ ENTRY = ClassEntry(
     presets={
         "paper": (PAPER, FINETUNING),
         "miniature": (
-            dataclasses.replace(quick(PAPER), epochs=3, trajectories=20, horizon=100, hidden=(32,)),
+            dataclasses.replace(quick_alphamepol_preset(PAPER), epochs=3, trajectories=20, horizon=100, hidden=(32,)),
             miniature_finetuning(FINETUNING),
         ),
     },

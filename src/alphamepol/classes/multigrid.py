@@ -4,12 +4,12 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
-from alphamepol.algorithms.alphamepol.presets import quick
+from alphamepol.algorithms.alphamepol.presets import quick_alphamepol_preset
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.algorithms.trpo.config import TrpoConfig
 from alphamepol.classes.gridworld_slope import CORNER, STANDING_STILL
 from alphamepol.classes.miniature import miniature_finetuning, miniature_metatraining
-from alphamepol.environments.registry import ClassEntry, member_ids
+from alphamepol.environments.registry import ClassEntry, registered_member_ids
 
 if TYPE_CHECKING:
     from alphamepol.environments.environment_class import EnvironmentClass
@@ -43,11 +43,11 @@ ENTRY = ClassEntry(
     presets={
         "paper": (PAPER, TrpoConfig(), MetatrainConfig()),
         "miniature": (
-            dataclasses.replace(quick(PAPER), trajectories=200, epochs=30),
+            dataclasses.replace(quick_alphamepol_preset(PAPER), trajectories=200, epochs=30),
             miniature_finetuning(TrpoConfig()),
             miniature_metatraining(MetatrainConfig()),
         ),
     },
-    gymnasium_ids=member_ids("MultiGrid", class_name=NAME, member=0),
+    gymnasium_ids=registered_member_ids("MultiGrid", class_name=NAME, member=0),
     noise_of_random=STANDING_STILL,
 )

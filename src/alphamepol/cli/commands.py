@@ -10,7 +10,7 @@ from rich.console import Console
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.presets import Preset
 from alphamepol.algorithms.finetuning.config import FinetuneConfig
-from alphamepol.algorithms.finetuning.names import DEFAULT
+from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 
 
@@ -42,10 +42,14 @@ class Pretrain:
         done = pretrain(
             self.environment_class, self.config, folder=self.folder, resume=self.resume, devices=self.devices
         )
-        say(f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/.")
-        member, own = done.summary["members"][-1], _own_class(self.environment_class)
-        say(f"Next: alphamepol evaluate {done.folder}{own}")
-        say(f"  or: alphamepol finetune {done.folder} random{own} --member {member} --tasks 5 --iterations 30")
+        say_after_command(
+            f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/."
+        )
+        member, own = done.summary["members"][-1], _own_class_for_command(self.environment_class)
+        say_after_command(f"Next: alphamepol evaluate {done.folder}{own}")
+        say_after_command(
+            f"  or: alphamepol finetune {done.folder} random{own} --member {member} --tasks 5 --iterations 30"
+        )
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,9 @@ class Check:
         from alphamepol.checking.check import check
 
         done = check(self.environment_class, self.config, run=self.run_folder, batches=self.batches, folder=self.folder)
-        say(f"Everything is in {done.folder}: the page is check.html, numbers in check.json, pictures in figures/.")
+        say_after_command(
+            f"Everything is in {done.folder}: the page is check.html, numbers in check.json, pictures in figures/."
+        )
 
 
 @dataclass(frozen=True)
@@ -113,7 +119,7 @@ class Evaluate:
             batches=self.batches,
             folder=self.folder,
         )
-        say(f"Everything is in {done.folder}: numbers in summary.json, pictures in figures/.")
+        say_after_command(f"Everything is in {done.folder}: numbers in summary.json, pictures in figures/.")
 
 
 @dataclass(frozen=True)
@@ -158,7 +164,9 @@ class Finetune:
             resume=self.resume,
             devices=self.devices,
         )
-        say(f"Everything is in {done.folder}: numbers in summary.json, the curves and the map of goals in figures/.")
+        say_after_command(
+            f"Everything is in {done.folder}: numbers in summary.json, the curves and the map of goals in figures/."
+        )
 
 
 @dataclass(frozen=True)
@@ -196,11 +204,17 @@ class Metatrain:
             resume=self.resume,
             devices=self.devices,
         )
-        say(f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/.")
-        member, own = done.summary["members"][-1], _own_class(self.environment_class)
-        say(f"Next: alphamepol finetune {done.folder} random{own} --member {member} --tasks 5 --iterations 30")
+        say_after_command(
+            f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/."
+        )
+        member, own = done.summary["members"][-1], _own_class_for_command(self.environment_class)
+        say_after_command(
+            f"Next: alphamepol finetune {done.folder} random{own} --member {member} --tasks 5 --iterations 30"
+        )
         if self.config.method == "diayn":
-            say(f"  or: alphamepol metatrain {self.environment_class} --method maml-diayn --diayn {done.folder}")
+            say_after_command(
+                f"  or: alphamepol metatrain {self.environment_class} --method maml-diayn --diayn {done.folder}"
+            )
 
 
 @dataclass(frozen=True)
@@ -242,7 +256,7 @@ class Report:
     def run(self) -> None:
         from alphamepol.reproduction.reproduce import report
 
-        say(f"Written: {report(self.runs, self.out)}")
+        say_after_command(f"Written: {report(self.runs, self.out)}")
 
 
 @dataclass(frozen=True)
@@ -269,7 +283,7 @@ class Export:
         from alphamepol.evaluation.export import export
 
         export(self.run_folder, self.out, self.to, seed=self.seed, environment_class=self.environment_class)
-        say(f"Written: {self.out}")
+        say_after_command(f"Written: {self.out}")
 
 
 @dataclass(frozen=True)
@@ -277,9 +291,9 @@ class Classes:
     """List what can be named as CLASS, with members and spaces."""
 
     def run(self) -> None:
-        from alphamepol.classes.listing import print_classes
+        from alphamepol.classes.listing import print_listing_of_classes
 
-        print_classes(Console())
+        print_listing_of_classes(Console())
 
 
 @dataclass(frozen=True)
@@ -297,10 +311,10 @@ class Demo:
         demo(self.folder, self.seed)
 
 
-def _own_class(class_name: str) -> str:
+def _own_class_for_command(class_name: str) -> str:
     """What commands that read a run need for a class that is a program: no file has a program run."""
     return f" --class {class_name}" if ":" in class_name else ""
 
 
-def say(sentence: str) -> None:
+def say_after_command(sentence: str) -> None:
     Console(soft_wrap=True, highlight=False, markup=False).print(sentence)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from alphamepol import __version__
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
-from alphamepol.algorithms.alphamepol.presets import Preset, preset, usual_preset, usual_settings
+from alphamepol.algorithms.alphamepol.presets import Preset, preset, usual_preset, usual_preset_settings
 from alphamepol.algorithms.finetuning.config import FinetuneConfig
 from alphamepol.algorithms.finetuning.presets import finetuning_preset
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
@@ -30,9 +30,9 @@ from alphamepol.cli.commands import (
     Report,
     Reproduce,
 )
-from alphamepol.environments.registry import class_names
+from alphamepol.environments.registry import registered_class_names
 from alphamepol.errors import InputError, RunError
-from alphamepol.files.json_files import read_description
+from alphamepol.files.json_files import read_config_json
 from alphamepol.runs.interrupts import RunInterrupted
 
 INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
@@ -45,40 +45,46 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"alphamepol {__version__}")
         return 0
     try:
-        _parse(arguments).run()
+        _parse_main_arguments(arguments).run()
     except InputError as error:
-        return _fail(str(error), INPUT_ERROR)
+        return _fail_in_main(str(error), INPUT_ERROR)
     except RunError as error:
-        return _fail(str(error), FAILURE)
+        return _fail_in_main(str(error), FAILURE)
     except RunInterrupted:
-        return _fail(f"interrupted; what is done is saved. Continue with: {_again(arguments)}", INTERRUPTED)
+        return _fail_in_main(
+            f"interrupted; what is done is saved. Continue with: {_arguments_to_resume_main(arguments)}", INTERRUPTED
+        )
     except KeyboardInterrupt:
-        return _fail("interrupted; nothing was changed", INTERRUPTED)
+        return _fail_in_main("interrupted; nothing was changed", INTERRUPTED)
     except BrokenPipeError:
         return FAILURE  # nobody reads on
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            cure = f"what was saved before is whole. Make room, then continue with: {_again(arguments)}"
-            return _fail(f"{error.strerror}; {cure}", FAILURE)
-        return _fail(f"{error.filename or 'a file'}: {error.strerror or error}", FAILURE)
+            cure = (
+                f"what was saved before is whole. Make room, then continue with: {_arguments_to_resume_main(arguments)}"
+            )
+            return _fail_in_main(f"{error.strerror}; {cure}", FAILURE)
+        return _fail_in_main(f"{error.filename or 'a file'}: {error.strerror or error}", FAILURE)
     except Exception as error:
         if not (isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)):
             raise
-        return _fail("there is not enough memory; use fewer --seeds, or smaller networks or samples", FAILURE)
+        return _fail_in_main("there is not enough memory; use fewer --seeds, or smaller networks or samples", FAILURE)
     return 0
 
 
-def _again(arguments: list[str]) -> str:
+def _arguments_to_resume_main(arguments: list[str]) -> str:
     """The command line that goes on with what was begun."""
     resume = ["--resume"] if arguments[0] in ("pretrain", "finetune", "metatrain") else []
     return shlex.join(["alphamepol", *(word for word in arguments if word != "--resume"), *resume])
 
 
-def _parse(arguments: list[str]) -> Any:
+def _parse_main_arguments(arguments: list[str]) -> Any:
     """Parse twice: defaults depend on the class and the preset, which only a parser can tell for sure."""
     words = [word.removeprefix("--preset=") for word in arguments]
     # --help, if asked for, shows a guess.
-    class_name = next((word for word in words[1:] if word in class_names() or ".py:" in word), "gridworld-slope")
+    class_name = next(
+        (word for word in words[1:] if word in registered_class_names() or ".py:" in word), "gridworld-slope"
+    )
     asked: list[Preset] = [known for known in get_args(Preset) if known in words]
     usual = usual_preset(class_name)
     # The second parse refuses a preset that the paper does not have.
@@ -87,21 +93,21 @@ def _parse(arguments: list[str]) -> Any:
         finetuning_preset(class_name),
         metatraining_preset("quick" if "quick" in words else "paper", class_name),
     )
-    parsed = _parse_with_defaults(arguments, defaults)
+    parsed = _parse_main_with_defaults(arguments, defaults)
     if isinstance(parsed, Pretrain | Check):
         class_name = parsed.environment_class
         run = parsed.run_folder if isinstance(parsed, Check) else None
-        config = preset(parsed.preset, class_name) if parsed.preset else usual_settings(class_name, run)
+        config = preset(parsed.preset, class_name) if parsed.preset else usual_preset_settings(class_name, run)
         defaults = dataclasses.replace(defaults, pretraining=config)
     elif isinstance(parsed, Finetune):
-        finetuning = finetuning_preset(_class_of(parsed), parsed.algorithm)
+        finetuning = finetuning_preset(_main_class_of_finetuning(parsed), parsed.algorithm)
         defaults = dataclasses.replace(defaults, finetuning=finetuning)
     elif isinstance(parsed, Metatrain):
         meta = metatraining_preset(parsed.preset, parsed.environment_class)
         defaults = dataclasses.replace(defaults, metatraining=meta)
     else:
         return parsed
-    return _parse_with_defaults(arguments, defaults)
+    return _parse_main_with_defaults(arguments, defaults)
 
 
 @dataclass(frozen=True)
@@ -113,17 +119,17 @@ class Defaults:
     metatraining: MetatrainConfig
 
 
-def _class_of(command: Finetune) -> str:
+def _main_class_of_finetuning(command: Finetune) -> str:
     """The class that fine-tuning is in: the one given, else that of the first run."""
     for init in command.inits if command.environment_class is None else ():
-        if (named := init.partition("/")[0]) in class_names() and not Path(init).exists():
+        if (named := init.partition("/")[0]) in registered_class_names() and not Path(init).exists():
             return named  # a policy that comes with the package
-        if class_name := read_description(Path(init)).get("class"):
+        if class_name := read_config_json(Path(init)).get("class"):
             return str(class_name)
     return command.environment_class or "gridworld-slope"
 
 
-def _parse_with_defaults(arguments: list[str], defaults: Defaults) -> Any:
+def _parse_main_with_defaults(arguments: list[str], defaults: Defaults) -> Any:
     default: Any = Pretrain(tyro.MISSING, defaults.pretraining)
     commands: Any = Annotated[Pretrain, tyro.conf.subcommand("pretrain", default=default)]
     default = Check(tyro.MISSING, defaults.pretraining)
@@ -143,6 +149,6 @@ def _parse_with_defaults(arguments: list[str], defaults: Defaults) -> Any:
     )
 
 
-def _fail(sentence: str, status: int) -> int:
+def _fail_in_main(sentence: str, status: int) -> int:
     Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"alphamepol: {sentence}")
     return status

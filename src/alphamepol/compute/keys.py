@@ -60,7 +60,7 @@ class Purposes(eqx.Module):
 
 
 @jax.jit
-def split_purposes(keys: Key[Array, " seeds"]) -> Purposes:
+def split_keys_by_purpose(keys: Key[Array, " seeds"]) -> Purposes:
     """Keys for building the policy, for the epochs and for evaluation."""
     parts = jax.vmap(lambda key: jax.random.split(key, 3))(keys)
     return Purposes(parts[:, 0], parts[:, 1], parts[:, 2])

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import jax
 from jax import monitoring
 
 SAMPLING, NEIGHBOURS, LEARNING = "sampling", "neighbours", "learning"
@@ -14,14 +13,14 @@ DIAGNOSTICS, EVALUATION, COMPILATION = "diagnostics", "evaluation", "compilation
 _compiling = 0.0
 
 
-def _add_compilation(event: str, duration_secs: float, **_: Any) -> None:
+def _add_compilation_to_stopwatch(event: str, duration_secs: float, **_: Any) -> None:
     global _compiling
     # Tracing is left out: its events are nested and would count twice.
     if event in ("/jax/core/compile/backend_compile_duration", "/jax/core/compile/jaxpr_to_mlir_module_duration"):
         _compiling += duration_secs
 
 
-monitoring.register_event_duration_secs_listener(_add_compilation)
+monitoring.register_event_duration_secs_listener(_add_compilation_to_stopwatch)
 
 
 class Stopwatch:
@@ -64,14 +63,3 @@ class Stopwatch:
         self._total_before += earlier["total"]
         for name in earlier.keys() - {"total"}:
             self.seconds[name] += earlier[name]
-
-
-def wait(tree: Any) -> Any:
-    """Block until all arrays are computed, but let Ctrl-C through (JAX's own waiting does not)."""
-    leaves: list[Any] = [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array)]
-    for leaf in leaves:
-        pause = 1e-4
-        while not leaf.is_ready():
-            time.sleep(pause)
-            pause = min(1.1 * pause, 0.002)
-    return jax.block_until_ready(tree)

@@ -16,7 +16,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from alphamepol.environments.cmp import CMP
 from alphamepol.errors import InputError
-from alphamepol.files.arrays import pack
+from alphamepol.files.arrays import pack_arrays
 
 AnyMember = TypeVar("AnyMember", bound=CMP)
 
@@ -47,20 +47,20 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
             raise InputError("members: a class needs at least one member")
         self.names = tuple(members)
         self.name = name
-        self.members = _stack(members)
+        self.members = _stack_members_of_class(members)
         uniform = [1.0 / len(members)] * len(members)
-        self.probabilities = check_probabilities(uniform if probabilities is None else probabilities, self.names)
+        self.probabilities = check_class_probabilities(uniform if probabilities is None else probabilities, self.names)
 
     def __len__(self) -> int:
         return len(self.names)
 
     def __getitem__(self, which: str | int | np.integer | Int[Array, ""]) -> AnyMember:
-        number = which if isinstance(which, Tracer) else find_member(which, self.names, self.name)
+        number = which if isinstance(which, Tracer) else find_member_of_class(which, self.names, self.name)
         return jax.tree.map(lambda stacked: stacked[number], self.members)
 
     def index(self, name: str) -> int:
         """The number of a member."""
-        return find_member(name, self.names, self.name)
+        return find_member_of_class(name, self.names, self.name)
 
     def with_probabilities(self, probabilities: Sequence[float]) -> "EnvironmentClass[AnyMember]":
         """The same members under another distribution."""
@@ -73,10 +73,10 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
     @property
     def fingerprint(self) -> str:
         """What tells these members from others of the same names: a hash of their parameters."""
-        return hashlib.sha256(pack(self.members, {})).hexdigest()
+        return hashlib.sha256(pack_arrays(self.members, {})).hexdigest()
 
 
-def find_member(which: str | int | np.integer | Array, names: Sequence[str], class_name: str) -> int:
+def find_member_of_class(which: str | int | np.integer | Array, names: Sequence[str], class_name: str) -> int:
     """The number of a member that is given by name or number."""
     if isinstance(which, str):
         if which not in names:
@@ -90,12 +90,12 @@ def find_member(which: str | int | np.integer | Array, names: Sequence[str], cla
     return number
 
 
-def draw_members(probabilities: Sequence[float], count: int, *, key: PRNGKeyArray) -> Int[Array, " count"]:
+def draw_members_of_class(probabilities: Sequence[float], count: int, *, key: PRNGKeyArray) -> Int[Array, " count"]:
     """Draw the numbers of `count` members, independently, from p_M."""
     return jax.random.choice(key, len(probabilities), (count,), p=jnp.array(probabilities))
 
 
-def check_probabilities(probabilities: Sequence[float], names: Sequence[str]) -> tuple[float, ...]:
+def check_class_probabilities(probabilities: Sequence[float], names: Sequence[str]) -> tuple[float, ...]:
     """Refuse what is not a distribution over the members."""
     given = " ".join(f"{p:g}" for p in probabilities)
     if len(probabilities) != len(names):
@@ -107,7 +107,7 @@ def check_probabilities(probabilities: Sequence[float], names: Sequence[str]) ->
     return tuple(float(p) for p in probabilities)
 
 
-def _stack(members: Mapping[str, AnyMember]) -> AnyMember:
+def _stack_members_of_class(members: Mapping[str, AnyMember]) -> AnyMember:
     (first_name, first), *others = members.items()
     for path, leaf in jax.tree.leaves_with_path(first):
         if not eqx.is_array_like(leaf):

@@ -16,7 +16,7 @@ def check_horizon(environment_class: AnyClass, horizon: int) -> None:
             )
 
 
-def check_reward_lasts(member: Member, name: str, horizon: int) -> None:
+def check_horizon_of_reward(member: Member, name: str, horizon: int) -> None:
     """Refuse a horizon at which goals are worth nothing any more."""
     if horizon > member.reward_lasts:
         raise InputError(

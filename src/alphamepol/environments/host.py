@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped, UInt32
 
 from alphamepol.environments.cmp import Member
-from alphamepol.environments.environment_class import EnvironmentClass, check_probabilities, find_member
+from alphamepol.environments.environment_class import EnvironmentClass, check_class_probabilities, find_member_of_class
 from alphamepol.environments.maps import Map
 from alphamepol.errors import InputError
 
@@ -172,17 +172,17 @@ class HostClass:
         self.name = name
         self.description = description
         uniform = [1.0 / len(members)] * len(members)
-        self.probabilities = check_probabilities(uniform if probabilities is None else probabilities, self.names)
+        self.probabilities = check_class_probabilities(uniform if probabilities is None else probabilities, self.names)
 
     def __len__(self) -> int:
         return len(self.names)
 
     def __getitem__(self, which: str | int | np.integer) -> HostMember:
-        return self.members[find_member(which, self.names, self.name)]
+        return self.members[find_member_of_class(which, self.names, self.name)]
 
     def index(self, name: str) -> int:
         """The number of a member."""
-        return find_member(name, self.names, self.name)
+        return find_member_of_class(name, self.names, self.name)
 
     def with_probabilities(self, probabilities: Sequence[float]) -> "HostClass":
         """The same members under another distribution."""

@@ -9,23 +9,23 @@ from pathlib import Path
 
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.host import AnyClass, HostClass
-from alphamepol.environments.registry import class_names, find_entry
+from alphamepol.environments.registry import find_registered_class, registered_class_names
 from alphamepol.errors import InputError
 
 
 def make(name: str) -> AnyClass:
     """Build a class by its name, e.g. `make("gridworld-slope")`, or by `FILE.py:FUNCTION`, which returns one."""
     if ":" in name:
-        return _call(name).renamed(name)
-    entry = find_entry(name)
+        return _make_class_of_file(name).renamed(name)
+    entry = find_registered_class(name)
     if entry is None:
-        hint = difflib.get_close_matches(name, class_names(), 1)
+        hint = difflib.get_close_matches(name, registered_class_names(), 1)
         cure = f"did you mean {hint[0]!r}?" if hint else "name one of your own as FILE.py:FUNCTION"
-        raise InputError(f"class: {name!r} is not known, only {', '.join(class_names())}; {cure}")
+        raise InputError(f"class: {name!r} is not known, only {', '.join(registered_class_names())}; {cure}")
     return entry.build()
 
 
-def _call(name: str) -> AnyClass:
+def _make_class_of_file(name: str) -> AnyClass:
     """The class that a function in a user's file returns."""
     file, _, function = name.rpartition(":")
     path = Path(file)
@@ -63,7 +63,7 @@ def _call(name: str) -> AnyClass:
     return made
 
 
-def resolve_class(environment_class: AnyClass | str, probabilities: Sequence[float] = ()) -> AnyClass:
+def make_class(environment_class: AnyClass | str, probabilities: Sequence[float] = ()) -> AnyClass:
     """A class or the one of that name, under other probabilities if some are given."""
     if isinstance(environment_class, str):
         environment_class = make(environment_class)

@@ -35,7 +35,7 @@ class Named(Protocol):
     def name(self) -> str: ...
 
 
-def name_of(environment_class: str | Named) -> str:
+def registered_name(environment_class: str | Named) -> str:
     """The name of a class that is given by its name or as it is."""
     return environment_class if isinstance(environment_class, str) else environment_class.name
 
@@ -79,20 +79,20 @@ class ClassEntry:
         return next((one for one in self.presets.get(preset, ()) if isinstance(one, kind)), None)
 
 
-def class_names() -> tuple[str, ...]:
+def registered_class_names() -> tuple[str, ...]:
     """The names of all classes."""
     return tuple(ENTRY_POINTS)
 
 
 @functools.cache
-def find_entry(name: str) -> ClassEntry | None:
+def find_registered_class(name: str) -> ClassEntry | None:
     """The entry of a class; None if no class has that name."""
     if name not in ENTRY_POINTS:
         return None
     return importlib.import_module(ENTRY_POINTS[name]).ENTRY
 
 
-def member_ids(name: str, **arguments: Any) -> dict[str, GymnasiumId]:
+def registered_member_ids(name: str, **arguments: Any) -> dict[str, GymnasiumId]:
     """The two ids of a member in JAX: `alphamepol/GWS-v0` without reward, say, `alphamepol/GWS-Goal-v0` with a goal."""
     home = "alphamepol.environments.gymnasium.member_environment"
     return {
@@ -103,8 +103,8 @@ def member_ids(name: str, **arguments: Any) -> dict[str, GymnasiumId]:
 
 def register_ids() -> None:
     """Register the Gymnasium ids of all classes, their environments by string: nothing heavy is imported."""
-    for name in class_names():
-        entry = find_entry(name)
+    for name in registered_class_names():
+        entry = find_registered_class(name)
         assert entry is not None
         for gymnasium_id, environment in entry.gymnasium_ids.items():
             gymnasium.register(gymnasium_id, entry_point=environment.entry_point, kwargs=dict(environment.arguments))

@@ -157,12 +157,12 @@ class RewardFunction(Task):
         return self.name
 
 
-def random_goals(member: Member, count: int, *, key: PRNGKeyArray, radius: float = GOAL_RADIUS) -> list[Task]:
+def random_goal_tasks(member: Member, count: int, *, key: PRNGKeyArray, radius: float = GOAL_RADIUS) -> list[Task]:
     """Goals uniform over the member's free space; the same key gives the same goals."""
     if not isinstance(member, HasFreeSpace):
         raise InputError("task: this member has no tasks of its own, and no goals can be drawn in it; give --goals")
     places = jax.vmap(lambda key: member.draw_place(key=key))(jax.random.split(key, count))
-    return [goal_at(member, place.tolist(), radius) for place in places]
+    return [goal_task_at(member, place.tolist(), radius) for place in places]
 
 
 class GoalTasks(eqx.Module):
@@ -171,7 +171,7 @@ class GoalTasks(eqx.Module):
     example: Goal | GoalCell
 
     def __init__(self, member: Member, radius: float = GOAL_RADIUS):
-        (example,) = random_goals(member, 1, key=jax.random.key(0), radius=radius)
+        (example,) = random_goal_tasks(member, 1, key=jax.random.key(0), radius=radius)
         assert isinstance(example, Goal | GoalCell)
         self.example = example
 
@@ -181,7 +181,7 @@ class GoalTasks(eqx.Module):
         return eqx.tree_at(lambda task: task.place, self.example, place)
 
 
-def goal_at(member: Member, place: Sequence[float | int], radius: float = GOAL_RADIUS) -> Task:
+def goal_task_at(member: Member, place: Sequence[float | int], radius: float = GOAL_RADIUS) -> Task:
     """A goal at a place: in a cell where the member has cells, else within a radius in feature space.
 
     Refuses a place where nothing can ever be.
@@ -194,9 +194,9 @@ def goal_at(member: Member, place: Sequence[float | int], radius: float = GOAL_R
     return GoalCell(place) if isinstance(member, HasCells) else Goal(place, radius)
 
 
-def place_size(member: Member) -> int:
+def goal_place_size(member: Member) -> int:
     """How many numbers say where a goal is."""
-    return 2 if isinstance(member, HasCells) else feature_size(member)
+    return 2 if isinstance(member, HasCells) else feature_size_of_member(member)
 
 
 def check_tasks(tasks: Sequence[Task], member: Member) -> None:
@@ -210,36 +210,36 @@ def check_tasks(tasks: Sequence[Task], member: Member) -> None:
                 f"task: {type(member).__name__} has no cells that a goal could be in; give goals as places"
             )
         if isinstance(task, Goal | GoalCell):
-            goal_at(member, task.describe(), float(task.radius) if isinstance(task, Goal) else GOAL_RADIUS)
+            goal_task_at(member, task.describe(), float(task.radius) if isinstance(task, Goal) else GOAL_RADIUS)
         if isinstance(task, EnvironmentReward) and not member.gives_reward:
             raise InputError(
                 f"task: this {type(member).__name__} gives no reward of its own; give goals or another task"
             )
     # The tasks have the same structure and shapes, so that one of them stands for all.
     one = tasks[0]
-    for field, size in (("place", place_size(member)), ("normal", feature_size(member))):
+    for field, size in (("place", goal_place_size(member)), ("normal", feature_size_of_member(member))):
         if hasattr(one, field) and getattr(one, field).shape != (size,):
             given = getattr(one, field).size
             raise InputError(f"{field}: {given} numbers were given, but {size} are needed")
-    for name, shape in jax.eval_shape(partial(_try_out, one, member), jax.random.key(0)).items():
+    for name, shape in jax.eval_shape(partial(_try_out_task, one, member), jax.random.key(0)).items():
         if shape.shape != ():
             raise InputError(f"task: its {name} has the shape {shape.shape}; it must be one number")
 
 
-def feature_size(member: Member) -> int:
+def feature_size_of_member(member: Member) -> int:
     """How many numbers a particle of the member has."""
-    return jax.eval_shape(lambda key: member.features(_any_state(member, key)), jax.random.key(0)).size
+    return jax.eval_shape(lambda key: member.features(_any_state_for_task(member, key)), jax.random.key(0)).size
 
 
-def _try_out(task: Task, member: Member, key: PRNGKeyArray) -> dict[str, Array]:
-    state = _any_state(member, key)
+def _try_out_task(task: Task, member: Member, key: PRNGKeyArray) -> dict[str, Array]:
+    state = _any_state_for_task(member, key)
     space = member.action_space
     action = jnp.zeros(space.shape or (), jax.dtypes.canonicalize_dtype(space.dtype))
     reached = member.step(state, action, key=key) if isinstance(member, CMP) else state
     return {"reward": task.reward(member, state, action, reached), "end": task.ended(member, reached)}
 
 
-def _any_state(member: Member, key: PRNGKeyArray) -> PyTree[Array]:
+def _any_state_for_task(member: Member, key: PRNGKeyArray) -> PyTree[Array]:
     if isinstance(member, HostMember):
         return member.blank_state()
     assert isinstance(member, CMP)

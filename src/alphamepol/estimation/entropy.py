@@ -40,25 +40,25 @@ def knn_kl(
     particles, dimension = points.shape[-2:]
     neighbourhood = nearest_neighbours(points.reshape(-1, particles, dimension), k)
     log_weights = jnp.asarray(log_weights).reshape(-1, particles)
-    return kl_of_masses(neighbourhood, log_weights, jax.vmap(neighbour_masses)(neighbourhood, log_weights))
+    return kl_of_masses(neighbourhood, log_weights, jax.vmap(neighbour_masses_for_entropy)(neighbourhood, log_weights))
 
 
 def particle_entropy(neighbourhood: Neighbourhood) -> Float[Array, ""]:
     """(E3) of one particle set; there Σ ln k cancels, which leaves mean ln V + ln n − ψ(k)."""
     count = jnp.sum(neighbourhood.valid)
-    mean_log_volume = jnp.sum(jnp.where(neighbourhood.valid, log_volumes(neighbourhood), 0.0)) / count
+    mean_log_volume = jnp.sum(jnp.where(neighbourhood.valid, log_volumes_for_entropy(neighbourhood), 0.0)) / count
     return mean_log_volume + jnp.log(count) - digamma(jnp.asarray(neighbourhood.k, mean_log_volume.dtype))
 
 
 def weighted_entropy(neighbourhood: Neighbourhood, log_weights: Float[Array, " particles"]) -> Float[Array, ""]:
     """(E5) of one particle set; `log_weights` are ln ŵ of its particles."""
-    return entropy_of_masses(neighbourhood, neighbour_masses(neighbourhood, log_weights))
+    return entropy_of_masses(neighbourhood, neighbour_masses_for_entropy(neighbourhood, log_weights))
 
 
 def entropy_of_masses(neighbourhood: Neighbourhood, masses: Float[Array, " particles"]) -> Float[Array, ""]:
     """(E5) of one particle set from its W_t."""
     k = jnp.asarray(neighbourhood.k, masses.dtype)
-    terms = masses / k * (jnp.log(masses) - log_volumes(neighbourhood))
+    terms = masses / k * (jnp.log(masses) - log_volumes_for_entropy(neighbourhood))
     return -jnp.sum(jnp.where(neighbourhood.valid, terms, 0.0)) + jnp.log(k) - digamma(k)
 
 
@@ -75,7 +75,7 @@ def kl_of_masses(
     return jnp.maximum(jnp.log(neighbourhood.k / count) - mean_log_mass, 0.0)
 
 
-def neighbour_masses(
+def neighbour_masses_for_entropy(
     neighbourhood: Neighbourhood, log_weights: Float[Array, " particles"]
 ) -> Float[Array, " particles"]:
     """W_t of (E5): the normalised weight of each particle's neighbours; 1 for invalid particles."""
@@ -86,7 +86,7 @@ def neighbour_masses(
     return jnp.where(neighbourhood.valid, jnp.maximum(masses, floor), 1.0)
 
 
-def log_volumes(neighbourhood: Neighbourhood) -> Float[Array, " particles"]:
+def log_volumes_for_entropy(neighbourhood: Neighbourhood) -> Float[Array, " particles"]:
     """ln of the volume of the ball around each particle that reaches its k-th neighbour."""
     dimension = neighbourhood.dimension
     unit_ball = 0.5 * dimension * jnp.log(jnp.pi) - gammaln(0.5 * dimension + 1)

@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 from scipy.spatial import KDTree
 
-from alphamepol.compute.devices import share
-from alphamepol.compute.machine import cores
-from alphamepol.compute.mapping import largest_divisor
+from alphamepol.compute.devices import share_among_devices
+from alphamepol.compute.machine import machine_cores
+from alphamepol.compute.mapping import largest_divisor_for_mapping
 from alphamepol.errors import InputError
 
 Method = Literal["auto", "tree", "brute", "matrix"]
@@ -42,7 +42,7 @@ class Neighbourhood(eqx.Module):
         if self.among is None:
             return jnp.sum(values[self.indices], axis=-1)
         # Not a matrix product, which an accelerator would round to TF32. And not `jnp.where`, whose zeros JAX takes
-        # out of a differentiated loop and stores: 540 ms instead of 440 in the measurement of `best_method`.
+        # out of a differentiated loop and stores: 540 ms instead of 440 in the measurement of `best_knn_method`.
         marked = jax.lax.select(
             self.among, jnp.broadcast_to(values, self.among.shape), jnp.zeros(self.among.shape, values.dtype)
         )
@@ -74,10 +74,10 @@ def nearest_neighbours(
             f"neighbours: k = {k} was given for {fewest} particles; it must be at least 1 and less than those"
         )
     if method == "auto":
-        method = best_method(dimension, k, particles)
+        method = best_knn_method(dimension, k, particles)
     on_cpu = jax.default_backend() == "cpu"
-    by_lists, by_matrix = (_by_top_k, _by_partition) if on_cpu else (_by_selection, _by_bisection)
-    search = {"tree": _by_tree, "brute": by_lists, "matrix": by_matrix}[method]
+    by_lists, by_matrix = (_knn_by_top_k, _knn_by_partition) if on_cpu else (_knn_by_selection, _knn_by_bisection)
+    search = {"tree": _knn_by_tree, "brute": by_lists, "matrix": by_matrix}[method]
     radii, found = search(points.reshape(-1, particles, dimension), valid.reshape(-1, particles), k=k)
     shape = (*sets, particles)
     found = jnp.asarray(found).reshape(*shape, -1)
@@ -91,7 +91,7 @@ def nearest_neighbours(
     )
 
 
-def best_method(dimension: int, k: int, particles: int) -> Literal["tree", "brute", "matrix"]:
+def best_knn_method(dimension: int, k: int, particles: int) -> Literal["tree", "brute", "matrix"]:
     """The quicker method: lists for few neighbours, the matrix from an eighth of the particles on.
 
     Milliseconds for a search in 30 sets of 2000 particles in two dimensions, then 30 times the masses (E5) of all sets
@@ -113,7 +113,7 @@ def best_method(dimension: int, k: int, particles: int) -> Literal["tree", "brut
     return "tree" if jax.default_backend() == "cpu" and dimension < 8 else "brute"
 
 
-def _by_tree(
+def _knn_by_tree(
     points: Float[Array | np.ndarray, "sets particles dimension"],
     valid: Bool[Array | np.ndarray, "sets particles"],
     *,
@@ -133,25 +133,25 @@ def _by_tree(
         indices[i, rows] = rows[found[~itself].reshape(len(rows), k)]
 
     # SciPy releases the interpreter while it builds and asks, so threads use all cores.
-    list(_threads().map(search, range(len(points))))
+    list(_knn_threads().map(search, range(len(points))))
     return radii, indices
 
 
 @partial(jax.jit, static_argnames="k")
-def _by_top_k(points, valid, k):
+def _knn_by_top_k(points, valid, k):
     def search(points, valid):
         particles = valid.shape[-1]
-        squares = _squared_distances_to_others(points, valid)
+        squares = _squared_distances_to_neighbours(points, valid)
         # In two axes, and the indices alone: else XLA sorts whole rows, which takes twenty times as long on a CPU.
         indices = jax.lax.top_k(-squares.reshape(-1, particles), k)[1].reshape(*valid.shape, k)
         kth = jax.vmap(lambda points, indices: points[indices[:, -1]])(points, indices)
         radii = jnp.sqrt(jnp.sum((points - kth) ** 2, axis=-1))
         return jnp.where(valid, radii, 1.0), indices
 
-    return _some_sets_at_once(search, points, valid)
+    return _knn_in_some_sets_at_once(search, points, valid)
 
 
-def _by_partition(
+def _knn_by_partition(
     points: Float[Array | np.ndarray, "sets particles dimension"],
     valid: Bool[Array | np.ndarray, "sets particles"],
     *,
@@ -167,20 +167,20 @@ def _by_partition(
         here = np.asfortranarray(np.where(valid[i, :, None], points[i], 0))
         for start in range(0, particles, ROWS):
             rows = slice(start, start + ROWS)
-            squares = np.asarray(_squared_distances(here[rows], here))
+            squares = np.asarray(_squared_distances_for_knn(here[rows], here))
             squares[:, ~valid[i]] = np.inf
             np.fill_diagonal(squares[:, start:], np.inf)
             kth = np.partition(squares, k - 1, axis=1)[:, k - 1 : k]
-            among[i, rows] = _no_further(squares, kth, k)
+            among[i, rows] = _mark_no_further_neighbours(squares, kth, k)
             radii[i, rows] = np.sqrt(kth[:, 0])
         radii[i, ~valid[i]] = 1
 
     # NumPy releases the interpreter too.
-    list(_threads().map(search, range(len(points))))
+    list(_knn_threads().map(search, range(len(points))))
     return radii, among
 
 
-def _no_further(squares, kth, k):
+def _mark_no_further_neighbours(squares, kth, k):
     """Marks the k nearest; of those exactly as far as the k-th, the first."""
     among = squares <= kth
     tied = np.flatnonzero(np.count_nonzero(among, axis=1) > k)
@@ -191,40 +191,40 @@ def _no_further(squares, kth, k):
 
 
 @partial(jax.jit, static_argnames="k")
-def _by_bisection(points, valid, k):
-    return _some_sets_at_once(partial(_mark_nearest, k=k), points, valid)
+def _knn_by_bisection(points, valid, k):
+    return _knn_in_some_sets_at_once(partial(_mark_nearest_neighbours, k=k), points, valid)
 
 
 @partial(jax.jit, static_argnames="k")
-def _by_selection(points, valid, k):
+def _knn_by_selection(points, valid, k):
     def search(points, valid):
-        radii, among = _mark_nearest(points, valid, k)
-        return radii, _list_marked(among, k)
+        radii, among = _mark_nearest_neighbours(points, valid, k)
+        return radii, _list_marked_neighbours(among, k)
 
-    return _some_sets_at_once(search, points, valid)
+    return _knn_in_some_sets_at_once(search, points, valid)
 
 
-def _mark_nearest(points, valid, k):
+def _mark_nearest_neighbours(points, valid, k):
     particles = valid.shape[-1]
     # Numbers that are not negative have the order of their bits.
-    squares = _squared_distances_to_others(points, valid)
+    squares = _squared_distances_to_neighbours(points, valid)
     bits = jnp.finfo(squares.dtype).bits
     keys = jax.lax.bitcast_convert_type(squares, jnp.dtype(f"int{bits}"))
-    kth = _kth_smallest(keys, k, bits - 1)
+    kth = _kth_smallest_for_knn(keys, k, bits - 1)
     nearer, equal = keys < kth[..., None], keys == kth[..., None]
     missing = k - jnp.sum(nearer, axis=-1)
     # Of those exactly as far as the k-th, the first; seldom are there more than are missing.
     places = jnp.where(equal, jnp.arange(particles), particles)
     last = jax.lax.cond(
         jnp.any(jnp.sum(equal, axis=-1) > missing),
-        lambda: _kth_smallest(places, missing, particles.bit_length()),
+        lambda: _kth_smallest_for_knn(places, missing, particles.bit_length()),
         lambda: jnp.full_like(missing, particles - 1),
     )
     radii = jnp.sqrt(jax.lax.bitcast_convert_type(kth, squares.dtype))
     return jnp.where(valid, radii, 1.0), nearer | (places <= last[..., None])
 
 
-def _kth_smallest(numbers, k, bits):
+def _kth_smallest_for_knn(numbers, k, bits):
     """The k-th smallest of each row of non-negative integers: the largest that fewer than k are below.
 
     Two bits at a time, by three comparisons with all numbers, which a device does in one go; a sort moves them.
@@ -237,50 +237,50 @@ def _kth_smallest(numbers, k, bits):
     return found
 
 
-def _list_marked(among, k):
+def _list_marked_neighbours(among, k):
     """The places of the first k that are true in each row: in words of 32 bits, then the bit in the word."""
     *rows, particles = among.shape
     words = -(-particles // 32)
     padded = jnp.pad(among, [(0, 0)] * len(rows) + [(0, 32 * words - particles)]).reshape(*rows, words, 32)
     packed = jnp.sum(jnp.where(padded, jnp.uint32(1) << jnp.arange(32, dtype=jnp.uint32), jnp.uint32(0)), axis=-1)
-    counts = _count_bits(packed)
+    counts = _count_neighbour_bits(packed)
     until = jnp.cumsum(counts, axis=-1)
     rank = jnp.arange(k)
     word = jnp.sum(until[..., None, :] <= rank[:, None], axis=-1)
     rank = rank - jnp.take_along_axis(until - counts, word, axis=-1)
     bits, place = jnp.take_along_axis(packed, word, axis=-1), 32 * word
     for width in (16, 8, 4, 2, 1):
-        below = _count_bits(bits & jnp.uint32(2**width - 1))
+        below = _count_neighbour_bits(bits & jnp.uint32(2**width - 1))
         above = rank >= below
         rank, place = jnp.where(above, rank - below, rank), jnp.where(above, place + width, place)
         bits = jnp.where(above, bits >> width, bits)
     return place
 
 
-def _count_bits(words):
+def _count_neighbour_bits(words):
     return jax.lax.population_count(words).astype(jnp.int32)
 
 
-def _some_sets_at_once(search, points, valid):
+def _knn_in_some_sets_at_once(search, points, valid):
     """One set after the other on a CPU, some together on an accelerator; either way memory stays bounded."""
 
     def searched(_, points, valid):
         sets, particles, _ = points.shape
-        together = largest_divisor(sets, 1 if jax.default_backend() == "cpu" else 2**27 // particles**2)
+        together = largest_divisor_for_mapping(sets, 1 if jax.default_backend() == "cpu" else 2**27 // particles**2)
         split = jax.tree.map(lambda leaf: leaf.reshape(-1, together, *leaf.shape[1:]), (points, valid))
         found = jax.lax.map(lambda some: search(*some), split)
         return jax.tree.map(lambda leaf: leaf.reshape(sets, *leaf.shape[2:]), found)
 
-    return share(searched, None, points, valid)
+    return share_among_devices(searched, None, points, valid)
 
 
-def _squared_distances_to_others(points, valid):
+def _squared_distances_to_neighbours(points, valid):
     """Infinite to itself and to invalid particles."""
-    squares = jax.vmap(_squared_distances)(points, points)
+    squares = jax.vmap(_squared_distances_for_knn)(points, points)
     return jnp.where(jnp.eye(valid.shape[-1], dtype=bool) | ~valid[:, None, :], jnp.inf, squares)
 
 
-def _squared_distances(points, others):
+def _squared_distances_for_knn(points, others):
     """From differences of coordinates. |a|² + |b|² − 2ab would be quicker, and wrong where particles cluster."""
     dimension = points.shape[-1]
     # XLA adds up many coordinates as it goes; NumPy would store them all first.
@@ -290,5 +290,5 @@ def _squared_distances(points, others):
 
 
 @cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(cores(), thread_name_prefix="neighbours")
+def _knn_threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(machine_cores(), thread_name_prefix="neighbours")

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from alphamepol.errors import InputError
 
 
-def tail_count(alpha: float, count: int) -> int:
+def risk_tail_count(alpha: float, count: int) -> int:
     """⌈αM⌉, the size of the tail of M values.
 
     The slack absorbs the rounding of α·M: 0.07 · 100 is 7.000000000000001, whose ceiling would be 8.
@@ -24,13 +24,13 @@ def tail_count(alpha: float, count: int) -> int:
 def value_at_risk(h: Float[Array | np.ndarray, " count"], alpha: float) -> Float[Array, ""]:
     """VaR_α: the ⌈αM⌉-th lowest of M values (E7)."""
     h = jnp.asarray(h)
-    return jnp.sort(h)[tail_count(alpha, len(h)) - 1]
+    return jnp.sort(h)[risk_tail_count(alpha, len(h)) - 1]
 
 
 def cvar(h: Float[Array | np.ndarray, " count"], alpha: float) -> Float[Array, ""]:
     """CVaR_α: the mean of the ⌈αM⌉ lowest of M values (E7)."""
     h = jnp.asarray(h)
-    return jnp.mean(jnp.sort(h)[: tail_count(alpha, len(h))])
+    return jnp.mean(jnp.sort(h)[: risk_tail_count(alpha, len(h))])
 
 
 def weighted_cvar(h: Float[np.ndarray, " count"], weights: Float[np.ndarray, " count"], alpha: float) -> float:

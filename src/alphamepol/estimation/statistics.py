@@ -94,22 +94,24 @@ def weighted_interquartile_mean(
     return inside @ values[order] / 0.5
 
 
-def estimate(sample: Sample, statistic: Statistic = weighted_mean) -> Estimate:
+def estimate_statistic(sample: Sample, statistic: Statistic = weighted_mean) -> Estimate:
     """A statistic of a sample."""
     value = float(statistic(sample.values, np.ones((1, len(sample.values))))[0])
     if sample.units == 1:
         return Estimate(value, None)
     random = np.random.default_rng(0)
     if statistic is weighted_mean:
-        return Estimate(value, _interval(weighted_mean(sample.values, _weights(sample, random))))
+        return Estimate(
+            value, _bootstrap_interval_ends(weighted_mean(sample.values, _bootstrap_weights(sample, random)))
+        )
     # Weights must not be negative here: what few units understate is made up for afterwards.
-    tasks = _draws(sample.task_count, random)[:, sample.tasks]
-    seeds = _draws(sample.seed_count, random)[:, sample.seeds] if sample.crossed else 1.0
+    tasks = _bootstrap_draws(sample.task_count, random)[:, sample.tasks]
+    seeds = _bootstrap_draws(sample.seed_count, random)[:, sample.seeds] if sample.crossed else 1.0
     resampled = statistic(sample.values, tasks * seeds)
-    return Estimate(value, _interval(value + inflation(sample.units) * (resampled - value)))
+    return Estimate(value, _bootstrap_interval_ends(value + bootstrap_inflation(sample.units) * (resampled - value)))
 
 
-def contrast(terms: Sequence[tuple[float, Sample]], together: Sequence[Hashable] | None = None) -> Estimate:
+def contrast_statistic(terms: Sequence[tuple[float, Sample]], together: Sequence[Hashable] | None = None) -> Estimate:
     """A sum of means of samples, each times a factor: with 1 and −1, a difference.
 
     Seeds are resampled apart in each sample, but together in samples that `together` gives the same name: those of one
@@ -129,20 +131,20 @@ def contrast(terms: Sequence[tuple[float, Sample]], together: Sequence[Hashable]
         common = np.zeros(count)
         if abs(sum(factor for factor, _, _ in alike)) < 1e-9:
             common = np.mean([sample.task_means for _, sample, _ in alike], axis=0)
-        tasks = _draws(count, random)
+        tasks = _bootstrap_draws(count, random)
         for factor, sample, name in alike:
-            drawn = seeds.setdefault((name, sample.seed_count), _draws(sample.seed_count, random))
-            weights = _weights(sample, random, tasks, drawn)
+            drawn = seeds.setdefault((name, sample.seed_count), _bootstrap_draws(sample.seed_count, random))
+            weights = _bootstrap_weights(sample, random, tasks, drawn)
             resampled += factor * weighted_mean(sample.values - common[sample.tasks], weights)
-    return Estimate(value, _interval(resampled))
+    return Estimate(value, _bootstrap_interval_ends(resampled))
 
 
 def probability_of_improvement(first: Sample, second: Sample) -> Estimate:
     """How probable it is that a number of the first is above one of the second in the same task; ties count half."""
     random = np.random.default_rng(0)
-    tasks = _draws(first.task_count, random)
+    tasks = _bootstrap_draws(first.task_count, random)
     seeds = [
-        _draws(sample.seed_count, random)[:, sample.seeds]
+        _bootstrap_draws(sample.seed_count, random)[:, sample.seeds]
         if sample.crossed
         else np.ones((RESAMPLES, len(sample.values)))
         for sample in (first, second)
@@ -160,11 +162,11 @@ def probability_of_improvement(first: Sample, second: Sample) -> Estimate:
     value, units = float(shares[0]), min(first.units, second.units)
     if units == 1:
         return Estimate(value, None)
-    low, high = _interval(value + inflation(units) * (shares[1:] - value))
+    low, high = _bootstrap_interval_ends(value + bootstrap_inflation(units) * (shares[1:] - value))
     return Estimate(value, (max(0.0, low), min(1.0, high)))
 
 
-def inflation(units: int) -> float:
+def bootstrap_inflation(units: int) -> float:
     """By how much a bootstrap of few units understates how far a mean may be off: it divides by n where n − 1 is
     right, and knows nothing of Student's t.
     """
@@ -176,18 +178,18 @@ def bootstrap_interval(
 ) -> tuple[Float[np.ndarray, "*rest"], Float[np.ndarray, "*rest"]]:
     """95 % bootstrap interval of the mean over the first axis; one value, or equal ones, have one of no width."""
     samples, flat = len(values), values.reshape(len(values), -1)
-    mean, factor = flat.mean(axis=0), inflation(samples) if samples > 1 else 1.0
-    means = mean + factor * (_draws(samples, np.random.default_rng(0)) @ flat / samples - mean)
+    mean, factor = flat.mean(axis=0), bootstrap_inflation(samples) if samples > 1 else 1.0
+    means = mean + factor * (_bootstrap_draws(samples, np.random.default_rng(0)) @ flat / samples - mean)
     low, high = np.quantile(means, [0.025, 0.975], axis=0)
     return low.reshape(values.shape[1:]), high.reshape(values.shape[1:])
 
 
-def _draws(count: int, random: np.random.Generator) -> Float[np.ndarray, "resamples count"]:
+def _bootstrap_draws(count: int, random: np.random.Generator) -> Float[np.ndarray, "resamples count"]:
     """How often each of `count` things is drawn in each resample: means are then one matrix product."""
     return random.multinomial(count, np.full(count, 1 / count), RESAMPLES).astype(float)
 
 
-def _weights(
+def _bootstrap_weights(
     sample: Sample,
     random: np.random.Generator,
     tasks: Float[np.ndarray, "resamples tasks"] | None = None,
@@ -196,20 +198,20 @@ def _weights(
     """What each number counts in each resample: 1, and what its task and its seed are drawn more or less often."""
     weights = np.ones((RESAMPLES, len(sample.values)))
     if sample.task_count > 1:
-        tasks = _draws(sample.task_count, random) if tasks is None else tasks
-        weights += inflation(sample.task_count) * (tasks - 1)[:, sample.tasks]
+        tasks = _bootstrap_draws(sample.task_count, random) if tasks is None else tasks
+        weights += bootstrap_inflation(sample.task_count) * (tasks - 1)[:, sample.tasks]
     if sample.crossed and sample.seed_count > 1:
-        seeds = _draws(sample.seed_count, random) if seeds is None else seeds
-        weights += inflation(sample.seed_count) * (seeds - 1)[:, sample.seeds]
+        seeds = _bootstrap_draws(sample.seed_count, random) if seeds is None else seeds
+        weights += bootstrap_inflation(sample.seed_count) * (seeds - 1)[:, sample.seeds]
     return weights
 
 
-def _interval(resampled: Float[np.ndarray, " resamples"]) -> tuple[float, float]:
+def _bootstrap_interval_ends(resampled: Float[np.ndarray, " resamples"]) -> tuple[float, float]:
     low, high = np.nanquantile(resampled, [0.025, 0.975])
     return float(low), float(high)
 
 
-def mean_with_interval(values: Float[np.ndarray, " samples"]) -> dict[str, Any]:
+def mean_with_bootstrap_interval(values: Float[np.ndarray, " samples"]) -> dict[str, Any]:
     """Mean and 95 % bootstrap interval, for JSON; one value has no interval."""
     interval = [float(end) for end in bootstrap_interval(values)] if len(values) > 1 else None
     return {"mean": float(values.mean()), "interval": interval}

@@ -13,23 +13,31 @@ from rich.console import Console
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.presets import preset, usual_preset
-from alphamepol.algorithms.alphamepol.start import untrained_policies
+from alphamepol.algorithms.alphamepol.start import untrained_start_policies
+from alphamepol.compute.devices import device_name
 from alphamepol.environments.horizons import check_horizon
 from alphamepol.environments.host import AnyClass
-from alphamepol.environments.make import resolve_class
-from alphamepol.environments.registry import name_of
+from alphamepol.environments.make import make_class
+from alphamepol.environments.registry import registered_name
 from alphamepol.errors import InputError
-from alphamepol.figures.heat_maps import draw_heat_maps, draw_trails
+from alphamepol.figures.heat_maps import draw_heat_maps, draw_trails_like_heat_maps
 from alphamepol.figures.histogram import draw_entropy_histogram
 from alphamepol.figures.tables import comparison_table, evaluation_table
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
-from alphamepol.measuring.evaluation import Evaluation, measure_policies
+from alphamepol.measuring.exploration import Evaluation, measure_exploration
 from alphamepol.policies.policy import Policy
-from alphamepol.policies.shape import check_policy_fits
-from alphamepol.runs.description import device_name
-from alphamepol.runs.folder import class_word, default_folder
-from alphamepol.runs.sources import Given, Source, common_class, distinct_labels, joined_names, read_source, short_names
+from alphamepol.policies.shape import check_policy_shape
+from alphamepol.runs.folder import class_in_folder_name, default_run_folder
+from alphamepol.runs.sources import (
+    Given,
+    Source,
+    common_class_of_sources,
+    distinct_source_labels,
+    joined_source_names,
+    read_source,
+    short_source_names,
+)
 
 MANY = 20
 """Policies from which on each has no heat-map of its own: the skills of DIAYN, say."""
@@ -81,9 +89,9 @@ def evaluate(
     sources = [read_source(one) for one in given]
     if not any(source.policies for source in sources):
         raise InputError("run: random alone was given; name a run or a policy file to compare it with")
-    environment_class = common_class(sources) if environment_class is None else environment_class
-    class_name = name_of(environment_class)
-    config = config or _settings(sources, class_name)
+    environment_class = common_class_of_sources(sources) if environment_class is None else environment_class
+    class_name = registered_name(environment_class)
+    config = config or _settings_to_evaluate_with(sources, class_name)
     config = dataclasses.replace(
         config,
         alpha=config.alpha if alpha is None else alpha,
@@ -92,17 +100,19 @@ def evaluate(
         evaluation_batches=batches,
     )
     config.check()
-    environment_class = resolve_class(environment_class)
+    environment_class = make_class(environment_class)
     check_horizon(environment_class, config.horizon)
     first = next(policy for source in sources for policy in source.policies.values())
-    sources = [_with_policies(source, environment_class, config) for source in sources]
-    path = Path(folder) if folder else _default_folder(sources, class_name)
+    sources = [_source_to_evaluate(source, environment_class, config) for source in sources]
+    path = Path(folder) if folder else _default_folder_of_evaluate(sources, class_name)
     if (path / "config.json").exists():
         raise InputError(f"folder: {path} holds a run; choose another --folder")
     console = Console(quiet=quiet)
-    evaluations = _measure(sources, resolve_class(environment_class, config.probabilities), config, first, console)
-    _draw(evaluations, environment_class, path / "figures")
-    summary = _summarise(sources, evaluations, config, class_name)
+    evaluations = _evaluate_each_source(
+        sources, make_class(environment_class, config.probabilities), config, first, console
+    )
+    _draw_evaluated_sources(evaluations, environment_class, path / "figures")
+    summary = _summarise_evaluated_sources(sources, evaluations, config, class_name)
     write_atomically(path / "summary.json", to_json(summary))
     if len(sources) == 1:
         ((label, evaluation),) = evaluations.items()
@@ -112,7 +122,7 @@ def evaluate(
     return Evaluated(path, evaluations, summary)
 
 
-def _settings(sources: Sequence[Source], class_name: str) -> PretrainConfig:
+def _settings_to_evaluate_with(sources: Sequence[Source], class_name: str) -> PretrainConfig:
     """The settings that all are measured with: those of the first run; the usual ones of the class if there is none.
 
     The smallest α and the largest noise of the runs are taken.
@@ -130,24 +140,24 @@ def _settings(sources: Sequence[Source], class_name: str) -> PretrainConfig:
     )
 
 
-def _with_policies(source: Source, environment_class: AnyClass, config: PretrainConfig) -> Source:
+def _source_to_evaluate(source: Source, environment_class: AnyClass, config: PretrainConfig) -> Source:
     """The source with policies, which `random` has not yet. Refuses policies that do not fit the class."""
     if not source.policies:
-        return dataclasses.replace(source, policies=untrained_policies(environment_class, config))
+        return dataclasses.replace(source, policies=untrained_start_policies(environment_class, config))
     for policy in source.policies.values():
-        check_policy_fits(policy, environment_class, f"policy {source.name}")
+        check_policy_shape(policy, environment_class, f"policy {source.name}")
     return source
 
 
-def _measure(
+def _evaluate_each_source(
     sources: Sequence[Source], environment_class: AnyClass, config: PretrainConfig, like: Policy, console: Console
 ) -> dict[str, Evaluation]:
     evaluations: dict[str, Evaluation] = {}
-    for source, label in zip(sources, distinct_labels(sources), strict=True):
+    for source, label in zip(sources, distinct_source_labels(sources), strict=True):
         description = f"evaluating {source.name} in each member of {environment_class.name}"
         track = partial(rich.progress.track, description=description, console=console, transient=True)
         with jax.default_matmul_precision(config.matmul_precision):
-            evaluations[label] = measure_policies(
+            evaluations[label] = measure_exploration(
                 source.policies,
                 environment_class,
                 config,
@@ -159,10 +169,10 @@ def _measure(
     return evaluations
 
 
-def _draw(evaluations: dict[str, Evaluation], environment_class: AnyClass, folder: Path) -> None:
+def _draw_evaluated_sources(evaluations: dict[str, Evaluation], environment_class: AnyClass, folder: Path) -> None:
     draw_entropy_histogram(evaluations, folder)
     draw_heat_maps(evaluations, environment_class, folder)
-    draw_trails(evaluations, environment_class, folder)
+    draw_trails_like_heat_maps(evaluations, environment_class, folder)
     if len(evaluations) > 1:
         return
     ((label, evaluation),) = evaluations.items()
@@ -171,26 +181,26 @@ def _draw(evaluations: dict[str, Evaluation], environment_class: AnyClass, folde
         draw_heat_maps(of_seed, environment_class, folder, name=f"heat-maps-seed-{seed}")
 
 
-def _default_folder(sources: Sequence[Source], class_name: str) -> Path:
-    name = f"evaluation-{class_word(class_name)}"
+def _default_folder_of_evaluate(sources: Sequence[Source], class_name: str) -> Path:
+    name = f"evaluation-{class_in_folder_name(class_name)}"
     if len(sources) > 1:
-        return default_folder(name, joined_names(sources))
+        return default_run_folder(name, joined_source_names(sources))
     path = Path(sources[0].name)
     return path / name if path.is_dir() else path.with_name(f"{path.stem}-{name}")
 
 
-def _summarise(
+def _summarise_evaluated_sources(
     sources: Sequence[Source], evaluations: dict[str, Evaluation], config: PretrainConfig, class_name: str
 ) -> dict[str, Any]:
     """summary.json; of several policies with an entry for each."""
     pairs = zip(sources, evaluations.values(), strict=True)
-    summaries = [_summary_of(source, config, evaluation) for source, evaluation in pairs]
+    summaries = [_summary_of_evaluated_source(source, config, evaluation) for source, evaluation in pairs]
     if len(summaries) == 1:
         return summaries[0]
-    return {"class": class_name, "runs": dict(zip(short_names(sources), summaries, strict=True))}
+    return {"class": class_name, "runs": dict(zip(short_source_names(sources), summaries, strict=True))}
 
 
-def _summary_of(source: Source, config: PretrainConfig, evaluation: Evaluation) -> dict[str, Any]:
+def _summary_of_evaluated_source(source: Source, config: PretrainConfig, evaluation: Evaluation) -> dict[str, Any]:
     name, trained = Path(source.name).name, source.config
     of_run = {"run": name, "method": trained.method} if isinstance(trained, PretrainConfig) else {"policy": name}
     more = {"label": source.label, "memory": source.memory, **evaluation.to_dict()}

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from alphamepol.environments.host import AnyClass
-from alphamepol.environments.make import resolve_class
+from alphamepol.environments.make import make_class
 from alphamepol.errors import InputError
 from alphamepol.files.atomic import write_atomically
 from alphamepol.policies.files import save_policy
 from alphamepol.policies.policy import Policy
-from alphamepol.policies.shape import check_policy_fits
+from alphamepol.policies.shape import check_policy_shape
 from alphamepol.policies.stable_baselines3 import to_sb3_zip
-from alphamepol.runs.sources import Source, checked_class, read_source
+from alphamepol.runs.sources import Source, checked_class_of_source, read_source
 
 SUFFIXES = {"sb3": ".zip", "safetensors": ".safetensors"}
 
@@ -39,20 +39,20 @@ def export(
     if out.suffix != SUFFIXES[to]:
         raise InputError(f"out: {out} was given; for --to {to} its name must end in {SUFFIXES[to]}")
     source = read_source(run)
-    policy = _choose(source, seed)
+    policy = _choose_policy_to_export(source, seed)
     if to == "safetensors":
         save_policy(policy, out)
         return
     if environment_class is None and source.class_name is None:
         raise InputError(f"class: {run} is a policy file; say with --class in which class it acts")
-    environment_class = environment_class or checked_class(str(source.class_name))
-    environment_class = resolve_class(environment_class)
-    check_policy_fits(policy, environment_class)
+    environment_class = environment_class or checked_class_of_source(str(source.class_name))
+    environment_class = make_class(environment_class)
+    check_policy_shape(policy, environment_class)
     first = environment_class[0]
     write_atomically(out, to_sb3_zip(policy, first.observation_space, first.action_space))
 
 
-def _choose(source: Source, seed: int | None) -> Policy:
+def _choose_policy_to_export(source: Source, seed: int | None) -> Policy:
     if not source.policies:
         raise InputError("run: random is no policy that could be exported; give a run folder or a policy file")
     if seed is None:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from alphamepol.estimation.statistics import Estimate
-from alphamepol.figures.style import FORMATS, STYLE, colours_of, save_figure, write_csv
+from alphamepol.figures.style import FORMATS, STYLE, save_figure_in_style, style_colours_of, write_csv_of_figure
 
 
 def draw_bars(
@@ -22,7 +22,7 @@ def draw_bars(
 ) -> None:
     """A bar with its 95 % interval for every series of every group; a dashed line at the level of a group."""
     series = list(dict.fromkeys(one for group in groups.values() for one in group))
-    colours = colours_of(series)
+    colours = style_colours_of(series)
     rows: list[tuple[Any, ...]] = []
     with matplotlib.rc_context(STYLE):
         width = 0.8 / len(series)
@@ -39,7 +39,11 @@ def draw_bars(
                 ends = found.interval or (found.value, found.value)
                 error = [[found.value - ends[0]], [ends[1] - found.value]]
                 axes.bar(
-                    x, found.value, 0.92 * width, color=colours[one], label=one if one not in _seen(axes) else None
+                    x,
+                    found.value,
+                    0.92 * width,
+                    color=colours[one],
+                    label=one if one not in _labels_of_bars(axes) else None,
                 )
                 axes.errorbar(x, found.value, np.maximum(error, 0.0), color="black", linewidth=0.9, capsize=1.5)
                 rows.append((group, one, found.value, *ends))
@@ -50,9 +54,9 @@ def draw_bars(
         axes.set_xticks(range(len(groups)), list(groups))
         axes.set(ylabel=ylabel, xlim=(-0.6, len(groups) - 0.4))
         figure.legend(loc="outside upper center", ncols=min(int(size // 1.6), len(series)))
-        save_figure(figure, folder, name, FORMATS)
-    write_csv(folder / f"{name}.csv", ("group", "series", "value", "low", "high"), rows)
+        save_figure_in_style(figure, folder, name, FORMATS)
+    write_csv_of_figure(folder / f"{name}.csv", ("group", "series", "value", "low", "high"), rows)
 
 
-def _seen(axes: Any) -> list[str]:
+def _labels_of_bars(axes: Any) -> list[str]:
     return axes.get_legend_handles_labels()[1]

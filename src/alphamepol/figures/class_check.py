@@ -12,7 +12,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from alphamepol.figures.style import COLOURS, STYLE, WALL_COLOUR, save_figure, write_csv
+from alphamepol.figures.style import COLOURS, STYLE, WALL_COLOUR, save_figure_in_style, write_csv_of_figure
 from alphamepol.figures.tables import MOST
 from alphamepol.measuring.sensitivity import Learned, Sensitivity
 
@@ -33,7 +33,7 @@ class MemberEntropies:
     policy: str
 
 
-def draw_member_entropies(found: MemberEntropies, folder: Path, name: str) -> None:
+def draw_class_check_entropies(found: MemberEntropies, folder: Path, name: str) -> None:
     """Draw the entropy of every mini-batch, means with intervals and ceilings; beside them shares of draws and tail."""
     members = found.members[:MOST]
     means, low, high = found.means
@@ -54,10 +54,10 @@ def draw_member_entropies(found: MemberEntropies, folder: Path, name: str) -> No
         right.barh(places + 0.18, found.tail[:MOST], 0.34, color=COLOURS[0], label=f"of the worst {found.alpha:.0%}")
         right.set(xlabel="share", xlim=(0, 1))
         right.legend(loc="best")
-        save_figure(figure, folder, name)
+        save_figure_in_style(figure, folder, name)
     header = ("member", "probability", "mean", "low", "high", "ceiling", "share_of_tail")
     parts = found.members, found.probabilities, means, low, high, found.ceilings, found.tail
-    write_csv(folder / f"{name}.csv", header, zip(*parts, strict=True))
+    write_csv_of_figure(folder / f"{name}.csv", header, zip(*parts, strict=True))
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Panel:
     """The value that was given."""
 
 
-def draw_stability(panels: Sequence[Panel], members: Sequence[str], folder: Path, name: str) -> None:
+def draw_class_check_stability(panels: Sequence[Panel], members: Sequence[str], folder: Path, name: str) -> None:
     """Draw the entropy of each member with other values of each setting; a dashed line at the value given."""
     rows: list[tuple[Any, ...]] = []
     with matplotlib.rc_context(STYLE):
@@ -87,8 +87,8 @@ def draw_stability(panels: Sequence[Panel], members: Sequence[str], folder: Path
                 rows += [(panel.label[0], setting, *row) for row in zip(members, of_members.tolist(), strict=True)]
         all_axes[0].set_ylabel("entropy of a mini-batch")
         figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside right center")
-        save_figure(figure, folder, name)
-    write_csv(folder / f"{name}.csv", ("setting", "value", "member", "entropy"), rows)
+        save_figure_in_style(figure, folder, name)
+    write_csv_of_figure(folder / f"{name}.csv", ("setting", "value", "member", "entropy"), rows)
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class RateLimits:
     too_little: float
 
 
-def draw_rates(tried: Sequence[Learned], limits: RateLimits, folder: Path, name: str) -> None:
+def draw_class_check_rates(tried: Sequence[Learned], limits: RateLimits, folder: Path, name: str) -> None:
     """Draw what one epoch with different learning rates leaves of its samples, and its KL divergence."""
     rates = [one.rate for one in tried]
     with matplotlib.rc_context(STYLE):
@@ -121,13 +121,13 @@ def draw_rates(tried: Sequence[Learned], limits: RateLimits, folder: Path, name:
         divergences.set(xscale="log", yscale="log", xlabel="learning rate", ylabel="KL after the epoch")
         for axes in (shares, divergences):
             axes.axvline(limits.given, color=WALL_COLOUR, linestyle="--", linewidth=0.8)
-        save_figure(figure, folder, name)
+        save_figure_in_style(figure, folder, name)
     header = ("rate", "effective_share", "worst_share", "kl", "iterations", "backtracks", "gain")
     rows = [(one.rate, one.effective, one.worst, one.kl, one.iterations, one.backtracks, one.gain) for one in tried]
-    write_csv(folder / f"{name}.csv", header, rows)
+    write_csv_of_figure(folder / f"{name}.csv", header, rows)
 
 
-def draw_distances(
+def draw_class_check_distances(
     matrices: Mapping[str, Float[np.ndarray, "members members"]], members: Sequence[str], folder: Path, name: str
 ) -> None:
     """Draw matrices of distances between members, side by side. Distances are at most 1, but for Wasserstein's."""
@@ -137,18 +137,18 @@ def draw_distances(
         figure = Figure(figsize=(side * len(matrices), side + 0.5), layout="constrained")
         for i, (title, matrix) in enumerate(matrices.items()):
             axes = figure.add_subplot(1, len(matrices), i + 1)
-            _matrix(axes, matrix, members, most=None if "Wasser" in title else 1.0, labels=i == 0)
+            _draw_class_check_matrix(axes, matrix, members, most=None if "Wasser" in title else 1.0, labels=i == 0)
             axes.set_title(title)
             rows += [
                 (title, one, other, float(matrix[row, column]))
                 for row, one in enumerate(members)
                 for column, other in enumerate(members)
             ]
-        save_figure(figure, folder, name)
-    write_csv(folder / f"{name}.csv", ("distance", "member", "other", "value"), rows)
+        save_figure_in_style(figure, folder, name)
+    write_csv_of_figure(folder / f"{name}.csv", ("distance", "member", "other", "value"), rows)
 
 
-def _matrix(
+def _draw_class_check_matrix(
     axes: Axes, matrix: Float[np.ndarray, "members members"], members: Sequence[str], most: float | None, labels: bool
 ) -> None:
     most = most or float(matrix.max()) or 1.0

@@ -14,14 +14,14 @@ from matplotlib.figure import Figure
 
 from alphamepol.environments.host import AnyClass
 from alphamepol.estimation.statistics import bootstrap_interval
-from alphamepol.figures.style import COLOURS, PNG, STYLE, colours_of, save_figure, write_csv
+from alphamepol.figures.style import COLOURS, PNG, STYLE, save_figure_in_style, style_colours_of, write_csv_of_figure
 from alphamepol.figures.tables import MOST
 
 
 def draw_curves(axes: Axes, curves: Mapping[str, Float[np.ndarray, "rows steps"]]) -> list[tuple[Any, ...]]:
     """The mean of each along the steps, from 1 on, with its 95 % band; returns the numbers behind them."""
     rows: list[tuple[Any, ...]] = []
-    colours = colours_of(list(curves))
+    colours = style_colours_of(list(curves))
     for name, values in curves.items():
         colour = colours[name]
         steps, mean = np.arange(1, values.shape[1] + 1), values.mean(axis=0)
@@ -54,11 +54,11 @@ def draw_learning_curves(metrics: Sequence[dict[str, Any]], environment_class: A
             axes.fill_between(curve[:, 0], curve[:, 2], curve[:, 3], color=colour, alpha=0.2, linewidth=0)
         axes.set(xlabel="epoch", ylabel="entropy of a mini-batch")
         axes.legend(loc="best", ncols=2 if len(environment_class) > 4 else 1)
-        save_figure(figure, folder, "learning-curves")
-    write_csv(folder / "learning-curves.csv", ("member", "epoch", "mean", "lowest", "highest", "seeds"), rows)
+        save_figure_in_style(figure, folder, "learning-curves")
+    write_csv_of_figure(folder / "learning-curves.csv", ("member", "epoch", "mean", "lowest", "highest", "seeds"), rows)
 
 
-def draw_adaptation(
+def draw_adaptation_curves(
     before: Float[np.ndarray, "seeds iterations"],
     after: Float[np.ndarray, "seeds iterations"],
     folder: Path,
@@ -71,11 +71,11 @@ def draw_adaptation(
         axes = figure.add_subplot()
         rows = draw_curves(axes, {"before the inner step": before, "after it": after})
         axes.set(xlabel="meta-iteration", ylabel="return, mean over tasks")
-        save_figure(figure, folder, name, formats)
-    write_csv(folder / f"{name}.csv", ("return", "iteration", "mean", "low", "high", "seeds"), rows)
+        save_figure_in_style(figure, folder, name, formats)
+    write_csv_of_figure(folder / f"{name}.csv", ("return", "iteration", "mean", "low", "high", "seeds"), rows)
 
 
-def draw_discriminability(
+def draw_discriminability_curve(
     values: Float[np.ndarray, "seeds epochs"],
     skills: int,
     folder: Path,
@@ -90,8 +90,8 @@ def draw_discriminability(
         axes.axhline(-math.log(skills), color="black", linewidth=0.8, linestyle="--", label=f"chance, ln 1/{skills}")
         axes.set(xlabel="epoch", ylabel="ln q(z|s), mean over steps", ylim=(None, 0.0))
         axes.legend(loc="best", frameon=True, framealpha=0.7, edgecolor="none")
-        save_figure(figure, folder, name, formats)
-    write_csv(folder / f"{name}.csv", ("method", "epoch", "mean", "low", "high", "seeds"), rows)
+        save_figure_in_style(figure, folder, name, formats)
+    write_csv_of_figure(folder / f"{name}.csv", ("method", "epoch", "mean", "low", "high", "seeds"), rows)
 
 
 PANELS: dict[str, dict[str, str]] = {
@@ -105,7 +105,7 @@ PANELS: dict[str, dict[str, str]] = {
 """What is drawn along the epochs: title, and the numbers with their labels."""
 
 
-def draw_diagnostics(metrics: Sequence[dict[str, Any]], folder: Path) -> None:
+def draw_diagnostics_curves(metrics: Sequence[dict[str, Any]], folder: Path) -> None:
     """What `diagnostics` has measured along the epochs, the mean over seeds; where no seed knows a number is a gap."""
     by_epoch: dict[int, list[dict[str, Any]]] = {}
     for line in metrics:
@@ -114,7 +114,8 @@ def draw_diagnostics(metrics: Sequence[dict[str, Any]], folder: Path) -> None:
     epochs = sorted(by_epoch)
     names = sorted({name for lines in by_epoch.values() for line in lines for name in line})
     means = {
-        name: [_mean([line[name] for line in by_epoch[epoch] if name in line]) for epoch in epochs] for name in names
+        name: [_mean_of_curves([line[name] for line in by_epoch[epoch] if name in line]) for epoch in epochs]
+        for name in names
     }
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(9, 4.6), layout="constrained")
@@ -128,10 +129,10 @@ def draw_diagnostics(metrics: Sequence[dict[str, Any]], folder: Path) -> None:
                 axes.legend(loc="best")
             else:
                 axes.text(0.5, 0.5, "not known here", ha="center", va="center", transform=axes.transAxes)
-        save_figure(figure, folder, "diagnostics")
+        save_figure_in_style(figure, folder, "diagnostics")
     rows = zip(epochs, *(means[name] for name in names), strict=True)
-    write_csv(folder / "diagnostics.csv", ("epoch", *names), rows)
+    write_csv_of_figure(folder / "diagnostics.csv", ("epoch", *names), rows)
 
 
-def _mean(values: Sequence[float | int]) -> float:
+def _mean_of_curves(values: Sequence[float | int]) -> float:
     return float(np.mean(values)) if values else np.nan

@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 
 from alphamepol.environments.cmp import Member
 from alphamepol.environments.host import AnyClass
-from alphamepol.figures.maps import draw_walls, frame, is_a_map
-from alphamepol.figures.style import COLOURS, PNG, STYLE, WALL_COLOUR, save_figure, write_csv
+from alphamepol.figures.map_backgrounds import draw_map_background, frame_map_background, map_background_is_to_scale
+from alphamepol.figures.style import COLOURS, PNG, STYLE, WALL_COLOUR, save_figure_in_style, write_csv_of_figure
 from alphamepol.figures.tables import MOST
-from alphamepol.measuring.evaluation import Evaluation
+from alphamepol.measuring.exploration import Evaluation
 from alphamepol.measuring.visits import VisitMap, visit_map
 
 
@@ -44,39 +44,41 @@ def draw_heat_maps(
     members = environment_class.names
     norm = LogNorm(1e-5, max(float(visits.shares.max()) for visits in maps.values()))
     with matplotlib.rc_context(STYLE):
-        figure, all_axes = _member_grid(evaluations, list(maps), environment_class)
+        figure, all_axes = _heat_map_axes(evaluations, list(maps), environment_class)
         for (method, i), axes in all_axes.items():
             _draw_heat_map(axes, maps[method].shares[i], maps[method].extent, environment_class[i], norm)
         colours = ScalarMappable(norm, "viridis")
         figure.colorbar(colours, ax=list(all_axes.values()), label="share of time", shrink=0.8, aspect=30)
-        save_figure(figure, folder, name, formats)
-    write_csv(folder / f"{name}.csv", ("method", "member", "x", "y", "share"), _visit_rows(maps, members))
+        save_figure_in_style(figure, folder, name, formats)
+    write_csv_of_figure(folder / f"{name}.csv", ("method", "member", "x", "y", "share"), _heat_map_rows(maps, members))
 
 
-def draw_trails(evaluations: Mapping[str, Evaluation], environment_class: AnyClass, folder: Path) -> None:
+def draw_trails_like_heat_maps(
+    evaluations: Mapping[str, Evaluation], environment_class: AnyClass, folder: Path
+) -> None:
     """The ways of a few trajectories in each member, one colour each, from a dot on; arranged as the heat-maps are."""
     shown = {method: one for method, one in evaluations.items() if one.trails is not None and one.visits is not None}
     if not shown:
         return
     rows: list[tuple[Any, ...]] = []
     with matplotlib.rc_context(STYLE):
-        figure, all_axes = _member_grid(evaluations, list(shown), environment_class)
+        figure, all_axes = _heat_map_axes(evaluations, list(shown), environment_class)
         for (method, i), axes in all_axes.items():
             evaluation, member = shown[method], environment_class.names[i]
             assert evaluation.trails is not None
             assert evaluation.visits is not None
-            draw_walls(axes, environment_class[i])
+            draw_map_background(axes, environment_class[i])
             for number, (trail, colour) in enumerate(zip(evaluation.trails[i], cycle(COLOURS), strict=False)):
                 axes.plot(*trail.T, color=colour, linewidth=0.7, alpha=0.8)
                 axes.plot(*trail[0], "o", color=colour, markersize=3)
                 steps = zip(range(len(trail)), trail[:, 0], trail[:, 1], strict=True)
                 rows += [(method, member, number, *step) for step in steps if np.isfinite(step[1])]
-            frame(axes, evaluation.visits.extent, environment_class[i])
-        save_figure(figure, folder, "trails")
-    write_csv(folder / "trails.csv", ("method", "member", "trajectory", "step", "x", "y"), rows)
+            frame_map_background(axes, evaluation.visits.extent, environment_class[i])
+        save_figure_in_style(figure, folder, "trails")
+    write_csv_of_figure(folder / "trails.csv", ("method", "member", "trajectory", "step", "x", "y"), rows)
 
 
-def _member_grid(
+def _heat_map_axes(
     evaluations: Mapping[str, Evaluation], methods: Sequence[str], environment_class: AnyClass
 ) -> tuple[Figure, dict[tuple[str, int], Axes]]:
     """Axes for every method and member: five members side by side, one row per method, then the next five."""
@@ -86,7 +88,11 @@ def _member_grid(
     extents = [one.visits.extent for one in evaluations.values() if one.visits is not None]
     west, east, south, north = extents[0]
     # Maps that are wider than high need less room above each other.
-    height = 2.0 * (min(1.0, abs(north - south) / (east - west)) if is_a_map(environment_class[0]) else 1.0) + 0.6
+    height = (
+        2.0
+        * (min(1.0, abs(north - south) / (east - west)) if map_background_is_to_scale(environment_class[0]) else 1.0)
+        + 0.6
+    )
     figure = Figure(figsize=(max(4.8, 2.3 * columns + 0.6), height * rows + 0.1), layout="constrained")
     all_axes = figure.subplots(rows, columns, squeeze=False)
     for axes in all_axes.flat:
@@ -96,14 +102,14 @@ def _member_grid(
         for j, method in enumerate(methods):
             axes = all_axes[i // columns * len(methods) + j, i % columns]
             axes.set_axis_on()
-            axes.set_title(f"{member}\n{_explored(evaluations[method], i)}")
+            axes.set_title(f"{member}\n{_heat_map_caption(evaluations[method], i)}")
             if len(methods) > 1 and i % columns == 0:
                 axes.set_ylabel(method)
             found[method, i] = axes
     return figure, found
 
 
-def _explored(evaluation: Evaluation, member: int) -> str:
+def _heat_map_caption(evaluation: Evaluation, member: int) -> str:
     """How well, in a few words: the cells of a grid say more than its entropy."""
     if evaluation.cells is not None:
         return f"{evaluation.cells['minibatch'][:, member].mean():.1f} cells a mini-batch"
@@ -146,11 +152,11 @@ def _draw_heat_map(
     """One member's map: share of time per cell, walls in grey, never-visited ground in white."""
     seen = np.ma.masked_equal(shares, 0)
     axes.imshow(seen, norm=norm, origin="lower", extent=extent, cmap="viridis", interpolation="nearest")
-    draw_walls(axes, member)
-    frame(axes, extent, member)
+    draw_map_background(axes, member)
+    frame_map_background(axes, extent, member)
 
 
-def _visit_rows(maps: Mapping[str, VisitMap], members: Sequence[str]) -> Iterable[tuple[Any, ...]]:
+def _heat_map_rows(maps: Mapping[str, VisitMap], members: Sequence[str]) -> Iterable[tuple[Any, ...]]:
     for method, visits in maps.items():
         west, east, south, north = visits.extent
         rows, columns = visits.shares.shape[-2:]

@@ -8,9 +8,9 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from alphamepol.figures.style import COLOURS, PNG, STYLE, save_figure, write_csv
+from alphamepol.figures.style import COLOURS, PNG, STYLE, save_figure_in_style, write_csv_of_figure
 from alphamepol.figures.tables import MOST
-from alphamepol.measuring.evaluation import Evaluation
+from alphamepol.measuring.exploration import Evaluation
 
 
 def draw_entropy_histogram(
@@ -52,5 +52,5 @@ def draw_entropy_histogram(
             axes.set(ylabel="share of trajectories", title=method)
             axes.legend(loc="best", ncols=2 if len(parts) > 4 else 1)
         all_axes[-1].set_xlabel("entropy of one trajectory")
-        save_figure(figure, folder, name, formats)
-    write_csv(folder / f"{name}.csv", ("method", "member", "from", "to", "share"), rows)
+        save_figure_in_style(figure, folder, name, formats)
+    write_csv_of_figure(folder / f"{name}.csv", ("method", "member", "from", "to", "share"), rows)

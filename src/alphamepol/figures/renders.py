@@ -9,13 +9,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from alphamepol.errors import InputError, RunError
-from alphamepol.figures.style import PNG, STYLE, save_figure
+from alphamepol.figures.style import PNG, STYLE, save_figure_in_style
 
 
 def draw_renders(ids: Mapping[str, str], folder: Path, name: str, formats: Sequence[str] = PNG) -> None:
     """Draw members at their start; `ids` maps titles to Gymnasium ids. Nothing is drawn if one cannot be rendered."""
     try:
-        pictures = {title: _render(gymnasium_id) for title, gymnasium_id in ids.items()}
+        pictures = {title: _render_for_figure(gymnasium_id) for title, gymnasium_id in ids.items()}
     except (ImportError, InputError, RunError):
         return
     with matplotlib.rc_context(STYLE):
@@ -24,10 +24,10 @@ def draw_renders(ids: Mapping[str, str], folder: Path, name: str, formats: Seque
             axes.imshow(pixels)
             axes.set_title(title)
             axes.set_axis_off()
-        save_figure(figure, folder, name, formats)
+        save_figure_in_style(figure, folder, name, formats)
 
 
-def _render(gymnasium_id: str) -> np.ndarray:
+def _render_for_figure(gymnasium_id: str) -> np.ndarray:
     env = gymnasium.make(gymnasium_id, render_mode="rgb_array")
     env.reset(seed=0)
     pixels = env.render()

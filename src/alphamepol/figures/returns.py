@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 
 from alphamepol.environments.cmp import Member
 from alphamepol.figures.curves import draw_curves
-from alphamepol.figures.maps import draw_walls
-from alphamepol.figures.style import PNG, STYLE, WALL_COLOUR, save_figure, write_csv
+from alphamepol.figures.map_backgrounds import draw_map_background
+from alphamepol.figures.style import PNG, STYLE, WALL_COLOUR, save_figure_in_style, write_csv_of_figure
 
 
 def draw_returns(
@@ -45,25 +45,25 @@ def draw_returns(
         axes.set_ylim(bottom=min(0.0, axes.dataLim.ymin))
         for column, init in enumerate(maps, start=1):
             map_axes = figure.add_subplot(grid[column])
-            _draw_goals(map_axes, np.array(tasks, float), returns[init][:, -1], norm, member, init)
+            _draw_returns_at_goals(map_axes, np.array(tasks, float), returns[init][:, -1], norm, member, init)
         if maps:
             colours = ScalarMappable(norm, "viridis")
             figure.colorbar(colours, ax=figure.axes[1:], label="final return", shrink=0.75, aspect=30)
-        save_figure(figure, folder, name, formats)
-    write_csv(folder / f"{name}.csv", ("init", "iteration", "mean", "low", "high", "tasks"), rows)
+        save_figure_in_style(figure, folder, name, formats)
+    write_csv_of_figure(folder / f"{name}.csv", ("init", "iteration", "mean", "low", "high", "tasks"), rows)
     goal_rows = [
         (init, number, *(task if planar else [json.dumps(task)]), value)
         for init, values in returns.items()
         for number, (task, value) in enumerate(zip(tasks, values[:, -1].tolist(), strict=True))
     ]
-    write_csv(
+    write_csv_of_figure(
         folder / f"{name.replace('returns', 'tasks')}.csv",
         ("init", "task", *(("x", "y") if planar else ("what",)), "final_return"),
         goal_rows,
     )
 
 
-def _draw_goals(
+def _draw_returns_at_goals(
     axes: Axes,
     places: Float[np.ndarray, "tasks 2"],
     values: Float[np.ndarray, " tasks"],
@@ -71,7 +71,7 @@ def _draw_goals(
     member: Member,
     title: str,
 ) -> None:
-    draw_walls(axes, member)
+    draw_map_background(axes, member)
     axes.scatter(*places.T, c=values, cmap="viridis", norm=norm, s=22, edgecolors="black", linewidths=0.4, zorder=3)
     ground, space = member.map, member.observation_space
     if ground is not None:

@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from alphamepol.environments.environment_class import EnvironmentClass
-from alphamepol.figures.maps import draw_walls, frame
-from alphamepol.figures.style import STYLE, save_figure, write_csv
+from alphamepol.figures.map_backgrounds import draw_map_background, frame_map_background
+from alphamepol.figures.style import STYLE, save_figure_in_style, write_csv_of_figure
 from alphamepol.measuring.visits import visit_map
 from alphamepol.sampling.trajectories import Trajectories
 
@@ -34,7 +34,7 @@ def draw_skill_trails(trails: Trajectories, environment_class: EnvironmentClass,
         for axes in all_axes.flat[len(names) :]:
             axes.set_axis_off()
         for i, (axes, name) in enumerate(zip(all_axes.flat, names, strict=False)):
-            draw_walls(axes, environment_class[i])
+            draw_map_background(axes, environment_class[i])
             for skill, colour in enumerate(colours):
                 trail = places[skill, i][valid[skill, i]]
                 if not len(trail):
@@ -45,7 +45,7 @@ def draw_skill_trails(trails: Trajectories, environment_class: EnvironmentClass,
                     str(skill), trail[-1], ha="center", va="center", fontsize=4.5, color="white", annotation_clip=False
                 )
                 table += [(name, skill, step, *place) for step, place in enumerate(trail.tolist())]
-            frame(axes, seen.extent, environment_class[i])
+            frame_map_background(axes, seen.extent, environment_class[i])
             axes.set_title(name)
-        save_figure(figure, folder, "skill-trails")
-    write_csv(folder / "skill-trails.csv", ("member", "skill", "step", "x", "y"), table)
+        save_figure_in_style(figure, folder, "skill-trails")
+    write_csv_of_figure(folder / "skill-trails.csv", ("member", "skill", "step", "x", "y"), table)

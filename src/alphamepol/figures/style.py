@@ -47,7 +47,7 @@ FORMATS = ("png", "svg")
 """The formats of the figures of experiments."""
 
 
-def colours_of(labels: Sequence[str]) -> dict[str, str]:
+def style_colours_of(labels: Sequence[str]) -> dict[str, str]:
     """A colour for each label: that of its method, if no other has it, or the next that is free."""
     found: dict[str, str] = {}
     for label in labels:
@@ -58,17 +58,17 @@ def colours_of(labels: Sequence[str]) -> dict[str, str]:
     return {label: found.get(label) or next(free) for label in labels}
 
 
-def save_figure(figure: Figure, folder: Path, name: str, formats: Sequence[str] = PNG) -> None:
+def save_figure_in_style(figure: Figure, folder: Path, name: str, formats: Sequence[str] = PNG) -> None:
     """Write a figure once in every format, PNG in 256 colours; equal figures give equal files."""
     without = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
     for suffix in formats:
         buffer = io.BytesIO()
         figure.savefig(buffer, format=suffix, metadata=without[suffix])
         content = buffer.getvalue()
-        write_atomically(folder / f"{name}.{suffix}", in_palette(content) if suffix == "png" else content)
+        write_atomically(folder / f"{name}.{suffix}", in_style_palette(content) if suffix == "png" else content)
 
 
-def in_palette(png: bytes) -> bytes:
+def in_style_palette(png: bytes) -> bytes:
     """The picture in at most 256 colours, which takes a third of the bytes and looks the same."""
     buffer = io.BytesIO()
     with Image.open(io.BytesIO(png)) as image:
@@ -77,7 +77,7 @@ def in_palette(png: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def write_csv_of_figure(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(header)

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from alphamepol.environments.host import AnyClass
 from alphamepol.estimation.statistics import bootstrap_interval
-from alphamepol.measuring.evaluation import Evaluation
+from alphamepol.measuring.exploration import Evaluation
 
 WORDS = {"trajectory": "trajectory", "minibatch": "mini-batch"}
 
@@ -20,13 +20,13 @@ MOST = 20
 """Members of a class that tables and pictures show, in the order of the class; files have them all."""
 
 
-def show_epoch(environment_class: AnyClass, lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
+def epoch_table(environment_class: AnyClass, lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
     """An epoch's metrics, one line per seed, as a table of members and as a sentence."""
     objective, kl = (np.mean([line[name] for line in lines]) for name in ("objective", "kl"))
     numbers = f" objective {objective:.3f}   KL {kl:.3f}   {lines[0]['iterations']} iterations"
-    entropies = _mean_by_member(environment_class, lines)
+    entropies = _mean_by_member_for_table(environment_class, lines)
     sentence = "entropy " + ", ".join(f"{name} {value:.2f}" for name, value in list(entropies.items())[:MOST])
-    return Group(_table(environment_class, lines), numbers), sentence
+    return Group(_table_of_epoch_members(environment_class, lines), numbers), sentence
 
 
 def evaluation_table(evaluation: Evaluation, title: str) -> Table:
@@ -43,12 +43,14 @@ def evaluation_table(evaluation: Evaluation, title: str) -> Table:
 
     def row(name: str, probability: str, values: np.ndarray, *more: float) -> None:
         spread = [f"{values.min():.2f} … {values.max():.2f}"] if len(evaluation.seeds) > 1 else []
-        table.add_row(name, probability, f"{values.mean():.2f}", *spread, *(_if_finite(number) for number in more))
+        table.add_row(
+            name, probability, f"{values.mean():.2f}", *spread, *(_table_cell_if_finite(number) for number in more)
+        )
 
     for i, name in enumerate(evaluation.members[:MOST]):
         more = [visited[:, i].mean() for visited in cells.values()] or [evaluation.ceilings[i]]
         row(name, f"{evaluation.probabilities[i]:g}", evaluation.member_means[:, i], *more)
-    _add_rest(table, len(evaluation.members))
+    _add_rest_to_table(table, len(evaluation.members))
     table.add_section()
     row("mean", "", evaluation.mean)
     if evaluation.alpha < 1:
@@ -68,13 +70,13 @@ def comparison_table(evaluations: Mapping[str, Evaluation], title: str) -> Table
         table.add_column("ceiling", justify="right")
 
     def row(name: str, values: Iterable[np.ndarray], *ceiling: float) -> None:
-        known = [text for text in map(_if_finite, ceiling) if text]
-        table.add_row(Text(name), *(_with_interval(of_seeds) for of_seeds in values), *known)
+        known = [text for text in map(_table_cell_if_finite, ceiling) if text]
+        table.add_row(Text(name), *(_table_cell_with_interval(of_seeds) for of_seeds in values), *known)
 
     for i, name in enumerate(first.members[:MOST]):
         means = [evaluation.member_means[:, i] for evaluation in evaluations.values()]
         row(f"{name} (p = {first.probabilities[i]:g})", means, first.ceilings[i])
-    _add_rest(table, len(first.members))
+    _add_rest_to_table(table, len(first.members))
     table.add_section()
     row("mean", [evaluation.mean for evaluation in evaluations.values()])
     if first.alpha < 1:
@@ -87,23 +89,23 @@ def comparison_table(evaluations: Mapping[str, Evaluation], title: str) -> Table
     return table
 
 
-def _add_rest(table: Table, members: int) -> None:
+def _add_rest_to_table(table: Table, members: int) -> None:
     if members > MOST:
         table.add_row(f"and {members - MOST} more")
 
 
-def _if_finite(number: float) -> str:
+def _table_cell_if_finite(number: float) -> str:
     return f"{number:.2f}" if math.isfinite(number) else ""
 
 
-def _with_interval(values: np.ndarray) -> str:
+def _table_cell_with_interval(values: np.ndarray) -> str:
     if len(values) == 1:
         return f"{values[0]:.2f}"
     low, high = bootstrap_interval(values)
     return f"{values.mean():.2f}\n\\[{low:.2f}, {high:.2f}]"
 
 
-def show_iteration(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
+def iteration_table(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
     """An iteration's metrics, one line per task and seed, as details and as a sentence."""
     returns = np.array([line["return"] for line in lines])
     sentence = f"return {returns.mean():.3f}"
@@ -125,14 +127,14 @@ def finetune_table(summaries: Mapping[str, dict[str, Any]], title: str) -> Table
     return table
 
 
-def show_meta_iteration(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
+def meta_iteration_table(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
     """A meta-iteration's metrics, one line per seed, as details and as a sentence."""
     before, after, kl = (np.mean([line[name] for line in lines]) for name in ("return_before", "return_after", "kl"))
     sentence = f"return {before:.3f} before the inner step, {after:.3f} after"
     return f" {sentence}   KL {kl:.2g}", sentence
 
 
-def show_diayn_epoch(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
+def diayn_epoch_table(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
     """An epoch's metrics, one line per seed, as details and as a sentence."""
     names = "discriminability", "reward", "action_entropy", "temperature"
     discriminability, reward, entropy, temperature = (np.mean([line[name] for line in lines]) for name in names)
@@ -151,20 +153,20 @@ def metatrain_table(final: Mapping[str, dict[str, Any]], title: str) -> Table:
     return table
 
 
-def _table(environment_class: AnyClass, lines: list[dict[str, Any]]) -> Table:
+def _table_of_epoch_members(environment_class: AnyClass, lines: list[dict[str, Any]]) -> Table:
     table = Table(box=None)
     table.add_column("member")
     table.add_column("entropy", justify="right")
     table.add_column("share of tail", justify="right")
-    entropies = _mean_by_member(environment_class, lines)
+    entropies = _mean_by_member_for_table(environment_class, lines)
     for name in environment_class.names[:MOST]:
         share = np.mean([line["tail_share"][name] for line in lines])
         table.add_row(name, f"{entropies[name]:.3f}" if name in entropies else "not met", f"{share:.0%}")
-    _add_rest(table, len(environment_class))
+    _add_rest_to_table(table, len(environment_class))
     return table
 
 
-def _mean_by_member(environment_class: AnyClass, lines: list[dict[str, Any]]) -> dict[str, float]:
+def _mean_by_member_for_table(environment_class: AnyClass, lines: list[dict[str, Any]]) -> dict[str, float]:
     """Mean over the seeds that met a member."""
     met = {
         name: [line["entropy"][name] for line in lines if name in line["entropy"]] for name in environment_class.names
@@ -172,7 +174,7 @@ def _mean_by_member(environment_class: AnyClass, lines: list[dict[str, Any]]) ->
     return {name: float(np.mean(values)) for name, values in met.items() if values}
 
 
-def class_table(environment_class: AnyClass) -> Table:
+def table_of_class_members(environment_class: AnyClass) -> Table:
     """The members of a class, their probabilities and the ceilings of their entropy."""
     table = Table(box=None, padding=(0, 2))
     for column in ("member", "probability", "entropy ceiling"):
@@ -213,3 +215,8 @@ def plain_table(
         table.add_section()
         table.add_row(*total)
     return table
+
+
+def print_table(table: Table, *, quiet: bool = False) -> None:
+    """Print a table."""
+    Console(quiet=quiet).print(table)

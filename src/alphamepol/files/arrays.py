@@ -16,20 +16,20 @@ from alphamepol.files.json_files import from_json
 Tree = TypeVar("Tree")
 
 
-def pack(tree: Any, header: dict[str, Any]) -> bytes:
+def pack_arrays(tree: Any, header: dict[str, Any]) -> bytes:
     """A pytree of arrays and a JSON header as safetensors; equal trees give equal bytes."""
-    arrays = {name: np.asarray(leaf, order="C") for name, leaf in named_leaves(tree).items()}
+    arrays = {name: np.asarray(leaf, order="C") for name, leaf in named_array_leaves(tree).items()}
     # One metadata key: safetensors does not keep the order of several.
     return save(arrays, metadata={"alphamepol": json.dumps(header, sort_keys=True)})
 
 
-def seal(tree: Any, header: dict[str, Any]) -> bytes:
-    """`pack`, with a sum over the arrays by which `unpack` knows that they are whole."""
-    arrays = {name: np.asarray(leaf) for name, leaf in named_leaves(tree).items()}
-    return pack(tree, {**header, "sha256": _sum(arrays)})
+def seal_arrays(tree: Any, header: dict[str, Any]) -> bytes:
+    """`pack_arrays`, with a sum over the arrays by which `unpack_arrays` knows that they are whole."""
+    arrays = {name: np.asarray(leaf) for name, leaf in named_array_leaves(tree).items()}
+    return pack_arrays(tree, {**header, "sha256": _checksum_of_arrays(arrays)})
 
 
-def _sum(arrays: dict[str, np.ndarray]) -> str:
+def _checksum_of_arrays(arrays: dict[str, np.ndarray]) -> str:
     found = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name]
@@ -38,8 +38,8 @@ def _sum(arrays: dict[str, np.ndarray]) -> str:
     return found.hexdigest()
 
 
-def unpack(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header and the arrays of a file that `pack` or `seal` wrote. Raises ValueError or OSError on anything else.
+def unpack_arrays(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header and the arrays of a file that `pack_arrays` or `seal_arrays` wrote. Raises ValueError or OSError on anything else.
 
     Whatever a header says, no more is read than the file has.
     """
@@ -51,14 +51,14 @@ def unpack(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise ValueError(f"not a whole safetensors file: {error}") from error
     if not isinstance(header, dict):
         raise ValueError("a safetensors file, but not one of alphamepol")
-    if "sha256" in header and header["sha256"] != _sum(arrays):
+    if "sha256" in header and header["sha256"] != _checksum_of_arrays(arrays):
         raise ValueError("it is damaged: its sum does not agree")
     return header, arrays
 
 
-def fill(template: Tree, arrays: dict[str, np.ndarray]) -> Tree:
+def fill_with_arrays(template: Tree, arrays: dict[str, np.ndarray]) -> Tree:
     """The arrays in the structure of `template` (arrays or their shapes). Raises ValueError where they do not fit."""
-    expected = named_leaves(template)
+    expected = named_array_leaves(template)
     if expected.keys() != arrays.keys():
         raise ValueError(f"it holds the arrays {sorted(arrays)} instead of {sorted(expected)}")
     for name, leaf in expected.items():
@@ -68,7 +68,7 @@ def fill(template: Tree, arrays: dict[str, np.ndarray]) -> Tree:
     return jax.tree.unflatten(jax.tree.structure(template), [jnp.asarray(arrays[name]) for name in expected])
 
 
-def named_leaves(tree: Any) -> dict[str, Any]:
+def named_array_leaves(tree: Any) -> dict[str, Any]:
     """Leaves by their path, e.g. `layers.0.weight`, in the order of the tree."""
     return {
         jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree.leaves_with_path(tree)

@@ -21,6 +21,6 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def is_temporary(path: Path) -> bool:
+def is_unfinished_atomic_write(path: Path) -> bool:
     """Whether a crash left a file that `write_atomically` had not finished."""
     return path.name.startswith(".") and path.name.endswith(_TEMPORARY)

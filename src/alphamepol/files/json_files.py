@@ -30,7 +30,7 @@ def read_json(path: Path) -> Any:
     return from_json(path.read_bytes())
 
 
-def read_description(folder: Path) -> dict[str, Any]:
+def read_config_json(folder: Path) -> dict[str, Any]:
     """The content of a run's config.json; an empty dict if there is none that can be read, which the caller reports."""
     try:
         described = read_json(folder / "config.json")

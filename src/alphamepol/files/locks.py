@@ -8,13 +8,13 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from alphamepol.errors import InputError
-from alphamepol.files.atomic import is_temporary
+from alphamepol.files.atomic import is_unfinished_atomic_write
 
 LOCK = ".lock"
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def folder_lock_held(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder while the context lasts.
 
     The operating system lets go of the lock when its process ends, however it ends: the file that a crash leaves
@@ -38,12 +38,12 @@ def held(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def forget(folder: Path) -> None:
+def forget_folder_lock(folder: Path) -> None:
     """Remove the lock's file, where nothing will be written any more."""
     with suppress(OSError):
         (folder / LOCK).unlink()
 
 
-def is_empty(folder: Path) -> bool:
+def is_empty_but_for_lock(folder: Path) -> bool:
     """Whether nothing is in a folder but what a process leaves that was stopped as soon as it had begun."""
-    return all(path.name == LOCK or is_temporary(path) for path in folder.iterdir())
+    return all(path.name == LOCK or is_unfinished_atomic_write(path) for path in folder.iterdir())

@@ -16,7 +16,7 @@ class Aliasing:
     """The most particles in one place: the smallest k with which no distance is 0."""
 
 
-def aliasing(
+def measure_aliasing(
     particles: Shaped[np.ndarray, "minibatches particles features"], valid: Bool[np.ndarray, "minibatches particles"]
 ) -> Aliasing:
     """Twins within each mini-batch."""

@@ -8,19 +8,21 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from alphamepol.estimation.theory import (
+from alphamepol.estimation.member_distances import (
     Cells,
-    diameter,
-    entropy_gap_bound,
-    entropy_of_cells,
-    one_step_bound,
-    pairs,
-    partition,
-    shares,
-    sharp_entropy_gap_bound,
-    variation,
-    wasserstein,
-    wasserstein_bound,
+    diameter_of_distances,
+    entropy_of_distance_cells,
+    pairs_for_distances,
+    partition_into_cells,
+    shares_of_cells,
+    variation_distance,
+    wasserstein_distance,
+)
+from alphamepol.estimation.theoretical_bounds import (
+    sharp_theoretical_gap_bound,
+    theoretical_entropy_gap_bound,
+    theoretical_one_step_bound,
+    theoretical_wasserstein_bound,
 )
 from alphamepol.measuring.dynamics import Dynamics
 
@@ -57,7 +59,10 @@ class Bounds:
             return None
         found = self.dynamics.starts_differ, self.dynamics.steps_differ
         return max(
-            (one_step_bound(float(a), float(b), self.horizon) for a, b in zip(*map(_off_diagonal, found), strict=True)),
+            (
+                theoretical_one_step_bound(float(a), float(b), self.horizon)
+                for a, b in zip(*map(_off_diagonal_for_bounds, found), strict=True)
+            ),
             default=0.0,
         )
 
@@ -67,8 +72,10 @@ class Bounds:
         if self.dynamics is None:
             return None
         found = self.dynamics.starts_distance, self.dynamics.steps_distance
-        both = zip(*map(_off_diagonal, found), strict=True)
-        bounds = [wasserstein_bound(float(a), float(b), self.dynamics.lipschitz, self.horizon) for a, b in both]
+        both = zip(*map(_off_diagonal_for_bounds, found), strict=True)
+        bounds = [
+            theoretical_wasserstein_bound(float(a), float(b), self.dynamics.lipschitz, self.horizon) for a, b in both
+        ]
         return max(bounds, default=0.0)
 
     @property
@@ -79,12 +86,12 @@ class Bounds:
     @property
     def entropy_gap_bound(self) -> float:
         """(D4)."""
-        return entropy_gap_bound(self.diameter[1], self.smallest)
+        return theoretical_entropy_gap_bound(self.diameter[1], self.smallest)
 
     @property
     def sharp_entropy_gap_bound(self) -> float:
         """(D5)."""
-        return sharp_entropy_gap_bound(self.diameter[1], self.cells)
+        return sharp_theoretical_gap_bound(self.diameter[1], self.cells)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: what is not finite, or cannot be known, is left out."""
@@ -118,27 +125,29 @@ def measure_bounds(
     `dynamics` are of the same members, in the same order; Wasserstein distances are of so many `points` of each, at
     most `POINTS`.
     """
-    cells = cells or partition(np.concatenate([part[of] for part, of in zip(particles, valid, strict=True)]))
-    counts = [_count(part, of, cells) for part, of in zip(particles, valid, strict=True)]
-    distributions = np.stack([shares(of_member) for of_member in counts])
+    cells = cells or partition_into_cells(np.concatenate([part[of] for part, of in zip(particles, valid, strict=True)]))
+    counts = [_cell_counts_for_bounds(part, of, cells) for part, of in zip(particles, valid, strict=True)]
+    distributions = np.stack([shares_of_cells(of_member) for of_member in counts])
     seen = distributions[:, distributions.max(axis=0) > 0]
     size = len(members)
     low, high, distance = (np.zeros((size, size)) for _ in range(3))
-    samples = [_some(part, of) for part, of in zip(particles, valid, strict=True)]
+    samples = [_points_for_bounds(part, of) for part, of in zip(particles, valid, strict=True)]
     points = min(points, *(len(half) for halves in samples for half in halves))
-    found = {(i, j): variation(counts[i], counts[j]) for i, j in pairs(size)}
+    found = {(i, j): variation_distance(counts[i], counts[j]) for i, j in pairs_for_distances(size)}
     for (i, j), one in found.items():
         low[i, j] = low[j, i] = one.low
         high[i, j] = high[j, i] = one.high
-        distance[i, j] = distance[j, i] = wasserstein(samples[i][0][:points], samples[j][0][:points])
+        distance[i, j] = distance[j, i] = wasserstein_distance(samples[i][0][:points], samples[j][0][:points])
     return Bounds(
         members=tuple(members),
         variation_low=low,
         variation_high=high,
-        diameter=diameter(list(found.values())) if found else (0.0, 0.0),
+        diameter=diameter_of_distances(list(found.values())) if found else (0.0, 0.0),
         wasserstein=distance,
-        wasserstein_chance=float(np.mean([wasserstein(*(half[:points] for half in halves)) for halves in samples])),
-        cell_entropies=np.array([entropy_of_cells(one) for one in distributions]),
+        wasserstein_chance=float(
+            np.mean([wasserstein_distance(*(half[:points] for half in halves)) for halves in samples])
+        ),
+        cell_entropies=np.array([entropy_of_distance_cells(one) for one in distributions]),
         cells=seen.shape[1],
         smallest=float(seen.min()),
         horizon=particles[0].shape[1],
@@ -147,7 +156,7 @@ def measure_bounds(
     )
 
 
-def _count(
+def _cell_counts_for_bounds(
     points: Float[np.ndarray, "trajectories time features"], valid: Bool[np.ndarray, "trajectories time"], cells: Cells
 ) -> Float[np.ndarray, "trajectories cells"]:
     """How often each trajectory was in each cell."""
@@ -157,7 +166,7 @@ def _count(
     ).astype(float)
 
 
-def _some(
+def _points_for_bounds(
     points: Float[np.ndarray, "trajectories time features"], valid: Bool[np.ndarray, "trajectories time"]
 ) -> list[Float[np.ndarray, "points features"]]:
     """Some particles of each half of the trajectories, in random order."""
@@ -166,5 +175,5 @@ def _some(
     return [half[random.permutation(len(half))[:POINTS]] for half in halves]
 
 
-def _off_diagonal(matrix: Float[np.ndarray, "members members"]) -> Float[np.ndarray, " pairs"]:
+def _off_diagonal_for_bounds(matrix: Float[np.ndarray, "members members"]) -> Float[np.ndarray, " pairs"]:
     return matrix[~np.eye(len(matrix), dtype=bool)]

@@ -11,17 +11,21 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from alphamepol.compute.keys import DYNAMICS
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.host import AnyClass
-from alphamepol.estimation.theory import StepSample, lipschitz, step_contrasts
-from alphamepol.measuring.particles import encode
-from alphamepol.policies.images import RandomEncoder
+from alphamepol.estimation.member_distances import (
+    StepSample,
+    distances_by_step_contrasts,
+    lipschitz_constant_of_distances,
+)
+from alphamepol.measuring.particles import encode_particles
+from alphamepol.policies.image_networks import RandomEncoder
 from alphamepol.policies.policy import Policy
 from alphamepol.sampling.coupled import (
-    act_everywhere,
-    choose_steps,
-    difference_of_steps,
-    start_everywhere,
-    step_everywhere,
-    visit,
+    act_with_coupled_draws,
+    choose_coupled_steps,
+    difference_of_coupled_steps,
+    start_coupled_members,
+    step_coupled_members,
+    visit_for_coupled_steps,
 )
 
 TRAJECTORIES, STATES, DRAWS = 8, 150, 16
@@ -66,7 +70,7 @@ class Dynamics:
         )
 
 
-def compared(members: int) -> Int[np.ndarray, " some"]:
+def members_for_dynamics(members: int) -> Int[np.ndarray, " some"]:
     """The numbers of the members that are compared, of so many."""
     return np.unique(np.linspace(0, members - 1, min(members, COMPARED)).round().astype(int))
 
@@ -84,31 +88,33 @@ def measure_dynamics(
     host's class."""
     if not isinstance(environment_class, EnvironmentClass):
         return None
-    names = [environment_class.names[number] for number in compared(len(environment_class))]
+    names = [environment_class.names[number] for number in members_for_dynamics(len(environment_class))]
     some = EnvironmentClass({name: environment_class[name] for name in names})
     keys = jax.random.split(jax.random.fold_in(key, DYNAMICS), 6)
-    visited = visit(policy, some, horizon=horizon, trajectories=TRAJECTORIES, key=keys[0])
-    chosen = choose_steps(visited, count=STATES, key=keys[1])
-    started = start_everywhere(some, draws=STATES, key=keys[2])
-    stepped = step_everywhere(chosen, some, draws=DRAWS, key=keys[3])
-    acted = act_everywhere(policy, chosen, some, draws=DRAWS, key=keys[4])
-    measured = partial(_as_measured, encoder=encoder, units=units)
+    visited = visit_for_coupled_steps(policy, some, horizon=horizon, trajectories=TRAJECTORIES, key=keys[0])
+    chosen = choose_coupled_steps(visited, count=STATES, key=keys[1])
+    started = start_coupled_members(some, draws=STATES, key=keys[2])
+    stepped = step_coupled_members(chosen, some, draws=DRAWS, key=keys[3])
+    acted = act_with_coupled_draws(policy, chosen, some, draws=DRAWS, key=keys[4])
+    measured = partial(_particles_for_dynamics, encoder=encoder, units=units)
     starts, steps = measured(started.particles), measured(stepped)
     members = range(len(some))
     points, reached = measured(chosen.particles), measured(acted)
     return Dynamics(
         starts_differ=np.asarray(started.differ),
-        starts_distance=np.stack([[_distance(starts[i], starts[j]).mean() for j in members] for i in members]),
-        steps_differ=np.asarray(difference_of_steps(visited, some, key=keys[5])),
-        steps_distance=np.stack(
-            [[_distance(steps[:, i], steps[:, j]).mean(axis=-1).max() for j in members] for i in members]
+        starts_distance=np.stack(
+            [[_distance_for_dynamics(starts[i], starts[j]).mean() for j in members] for i in members]
         ),
-        lipschitz=max(lipschitz(points[i], reached[i]) for i in members),
+        steps_differ=np.asarray(difference_of_coupled_steps(visited, some, key=keys[5])),
+        steps_distance=np.stack(
+            [[_distance_for_dynamics(steps[:, i], steps[:, j]).mean(axis=-1).max() for j in members] for i in members]
+        ),
+        lipschitz=max(lipschitz_constant_of_distances(points[i], reached[i]) for i in members),
         steps=int(jnp.min(jnp.sum(visited.valid, axis=1))),
     )
 
 
-def measure_contrasts(
+def measure_contrasts_of_dynamics(
     observations: Float[np.ndarray, "members trajectories time observation"],
     actions: Shaped[np.ndarray, "members trajectories time ..."],
     valid: Bool[np.ndarray, "members trajectories time"],
@@ -117,7 +123,7 @@ def measure_contrasts(
     if observations.shape[-1] > LARGEST_OBSERVATION:
         return None
     members = len(observations)
-    flat_actions = actions.reshape(*valid.shape, -1) if actions.ndim > 3 else _one_hot(actions)
+    flat_actions = actions.reshape(*valid.shape, -1) if actions.ndim > 3 else _one_hot_for_dynamics(actions)
     before = np.concatenate([observations, flat_actions], axis=-1)[:, :, :-1]
     change = np.diff(observations, axis=2)
     inside = valid[:, :, 1:]
@@ -133,23 +139,23 @@ def measure_contrasts(
     known = [some(member, 1, KNOWN) for member in range(members)]
     if any(not len(one.before) for one in (*asked, *known)):
         return None
-    return step_contrasts(asked, known)
+    return distances_by_step_contrasts(asked, known)
 
 
-def _one_hot(choices: Int[np.ndarray, "*sets"]) -> Float[np.ndarray, "*sets choices"]:
+def _one_hot_for_dynamics(choices: Int[np.ndarray, "*sets"]) -> Float[np.ndarray, "*sets choices"]:
     return np.eye(int(choices.max()) + 1)[choices]
 
 
-def _as_measured(
+def _particles_for_dynamics(
     features: Shaped[Array, "*sets features"],
     encoder: RandomEncoder | None,
     units: Float[Array, " features"] | None,
 ) -> Float[np.ndarray, "*sets measured"]:
     """Particles as entropies are taken of them, without noise."""
     if encoder is not None:
-        features = encode(encoder, features[None], jax.random.key(0)[None], noisy=False)[0]
+        features = encode_particles(encoder, features[None], jax.random.key(0)[None], noisy=False)[0]
     return np.asarray(features if units is None else features / units, float)
 
 
-def _distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def _distance_for_dynamics(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.linalg.norm(first - second, axis=-1)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from alphamepol.errors import InputError
-from alphamepol.files.arrays import seal, unpack
+from alphamepol.files.arrays import seal_arrays, unpack_arrays
 from alphamepol.files.atomic import write_atomically
-from alphamepol.measuring.evaluation import Evaluation
+from alphamepol.measuring.exploration import Evaluation
 from alphamepol.measuring.visits import VisitMap
 
 FORMAT = "alphamepol-evaluation-1"
@@ -27,13 +27,13 @@ def save_evaluation(evaluation: Evaluation, path: Path) -> None:
     if evaluation.visits is not None:
         arrays["visits"] = evaluation.visits.shares.astype(np.float16)
         header["extent"] = evaluation.visits.extent
-    write_atomically(path, seal(arrays, {"format": FORMAT, **header}))
+    write_atomically(path, seal_arrays(arrays, {"format": FORMAT, **header}))
 
 
 def load_evaluation(path: Path) -> Evaluation:
     """Read what `save_evaluation` wrote; nothing in it runs."""
     try:
-        header, arrays = unpack(path)
+        header, arrays = unpack_arrays(path)
         if header.get("format") != FORMAT:
             raise ValueError("it holds something else")
         fields: dict[str, Any] = {

@@ -7,23 +7,23 @@ import jax
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from alphamepol.compute.keys import ENCODER_NOISE, FEATURE_NOISE
-from alphamepol.compute.mapping import map_leading_axis, rows_per_product
+from alphamepol.compute.mapping import map_leading_axis, mapped_rows_per_product
 from alphamepol.environments.host import AnyClass
-from alphamepol.environments.tasks import feature_size
+from alphamepol.environments.tasks import feature_size_of_member
 from alphamepol.errors import InputError
-from alphamepol.policies.images import ENCODED, RandomEncoder, encoder_noise
+from alphamepol.policies.image_networks import ENCODED, RandomEncoder, image_encoder_noise
 from alphamepol.policies.policy import Policy
 from alphamepol.policies.shape import policy_shape
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.settings.samples import EncoderKind, SampleSettings
 
 
-def find_encoder(environment_class: AnyClass, settings: SampleSettings) -> RandomEncoder | None:
+def find_particle_encoder(environment_class: AnyClass, settings: SampleSettings) -> RandomEncoder | None:
     """The random encoder of particles that are images; None where particles are taken as they are."""
     shape = policy_shape(environment_class)
-    if settings.encoder == "none" or (settings.encoder == "auto" and not _are_images(environment_class)):
+    if settings.encoder == "none" or (settings.encoder == "auto" and not _particles_are_images(environment_class)):
         return None
-    if shape.image is None or not _are_images(environment_class):
+    if shape.image is None or not _particles_are_images(environment_class):
         raise InputError(
             f"encoder: random was given, but the particles of class {environment_class.name} are no images (uint8, "
             "height x width x channels, at least 7 x 7); use none"
@@ -33,22 +33,22 @@ def find_encoder(environment_class: AnyClass, settings: SampleSettings) -> Rando
 
 def particle_size(environment_class: AnyClass, encoder: EncoderKind = "auto") -> int:
     """How many numbers entropies are taken of."""
-    encoded = _are_images(environment_class) and encoder != "none"
-    return ENCODED if encoded else feature_size(environment_class[0])
+    encoded = _particles_are_images(environment_class) and encoder != "none"
+    return ENCODED if encoded else feature_size_of_member(environment_class[0])
 
 
-def _are_images(environment_class: AnyClass) -> bool:
+def _particles_are_images(environment_class: AnyClass) -> bool:
     """Whether particles are whole observations that are images."""
     shape = policy_shape(environment_class)
-    return shape.image is not None and feature_size(environment_class[0]) == shape.observation_size
+    return shape.image is not None and feature_size_of_member(environment_class[0]) == shape.observation_size
 
 
-def units_of(policies: Policy) -> Float[Array, "*seeds features"] | None:
+def units_of_particles(policies: Policy) -> Float[Array, "*seeds features"] | None:
     """What scaled policies count particles in: the deviation that they were started with."""
     return None if policies.scaling is None else policies.scaling.particle_deviation
 
 
-def measurable(
+def make_particles_measurable(
     trajectories: Trajectories,
     encoder: RandomEncoder | None,
     units: Float[Array, "seeds features"] | None,
@@ -59,7 +59,7 @@ def measurable(
     """Trajectories whose particles are ready for their entropy."""
     particles = trajectories.particles
     if encoder is not None:
-        particles = encode(encoder, particles, keys)
+        particles = encode_particles(encoder, particles, keys)
     if units is not None:
         particles = particles / units[:, None, None, None, :]
     if feature_noise:
@@ -71,7 +71,7 @@ def measurable(
 
 
 @partial(jax.jit, static_argnames="noisy")
-def encode(
+def encode_particles(
     encoder: RandomEncoder,
     particles: Float[Array, "seeds *sets pixels"],
     keys: Key[Array, " seeds"],
@@ -83,9 +83,9 @@ def encode(
         particles: Float[Array, "*sets pixels"], key: PRNGKeyArray, encoder: RandomEncoder
     ) -> Float[Array, "*sets features"]:
         *sets, pixels = particles.shape
-        encoded = jax.lax.map(encoder, particles.reshape(-1, pixels), batch_size=rows_per_product(pixels))
+        encoded = jax.lax.map(encoder, particles.reshape(-1, pixels), batch_size=mapped_rows_per_product(pixels))
         if noisy:
-            encoded += encoder_noise(encoded.shape, key=jax.random.fold_in(key, ENCODER_NOISE))
+            encoded += image_encoder_noise(encoded.shape, key=jax.random.fold_in(key, ENCODER_NOISE))
         return encoded.reshape(*sets, -1)
 
     # Entropies must not depend on how a device rounds products.

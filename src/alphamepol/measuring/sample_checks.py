@@ -28,9 +28,9 @@ class Occasion:
         return f"{self.when}, seed {self.seeds[seed]}, mini-batch {minibatch}, environment {member}"
 
 
-def check_particles(trajectories: Trajectories, k: int, occasion: Occasion) -> None:
+def check_sample_particles(trajectories: Trajectories, k: int, occasion: Occasion) -> None:
     """Stop on particles that are not numbers, and on mini-batches too short for k neighbours."""
-    whole, counts = jax.device_get(_finite_and_counted(trajectories))
+    whole, counts = jax.device_get(_check_finite_and_count_sample(trajectories))
     broken, short = ~whole, counts <= k
     if broken.any():
         where = occasion.place(broken, trajectories)
@@ -43,7 +43,7 @@ def check_particles(trajectories: Trajectories, k: int, occasion: Occasion) -> N
 
 
 @jax.jit
-def _finite_and_counted(
+def _check_finite_and_count_sample(
     trajectories: Trajectories,
 ) -> tuple[Bool[Array, "seeds minibatches"], Int[Array, "seeds minibatches"]]:
     """Whether the valid particles of each mini-batch are all finite, and how many they are."""
@@ -52,7 +52,9 @@ def _finite_and_counted(
     return jnp.all(finite.reshape(*shape, -1), axis=-1), jnp.sum(trajectories.valid.reshape(*shape, -1), axis=-1)
 
 
-def check_aliasing(neighbourhood: Neighbourhood, trajectories: Trajectories, occasion: Occasion, cure: str) -> None:
+def check_sample_aliasing(
+    neighbourhood: Neighbourhood, trajectories: Trajectories, occasion: Occasion, cure: str
+) -> None:
     """Stop when more than k particles coincide, which makes the entropy −∞."""
     aliased = np.asarray(jnp.any((neighbourhood.radii == 0) & neighbourhood.valid, axis=-1))
     if aliased.any():
@@ -62,7 +64,7 @@ def check_aliasing(neighbourhood: Neighbourhood, trajectories: Trajectories, occ
         )
 
 
-def check_units(units: Float[Array, " features"] | None, features: int, class_name: str) -> None:
+def check_sample_units(units: Float[Array, " features"] | None, features: int, class_name: str) -> None:
     """Refuse units of other particles than those that entropies are taken of."""
     if units is not None and units.size != features:
         raise InputError(

@@ -12,18 +12,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from alphamepol.compute.devices import lay
-from alphamepol.compute.stopwatch import wait
+from alphamepol.compute.devices import lay_over_devices, wait_for_devices
 from alphamepol.environments.cmp import Member
-from alphamepol.environments.environment_class import draw_members
+from alphamepol.environments.environment_class import draw_members_of_class
 from alphamepol.environments.host import AnyClass
 from alphamepol.estimation.entropy import particle_entropy
 from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
-from alphamepol.measuring.particles import find_encoder, measurable
-from alphamepol.measuring.sample_checks import Occasion, check_aliasing, check_particles
-from alphamepol.policies.images import RandomEncoder
+from alphamepol.measuring.particles import find_particle_encoder, make_particles_measurable
+from alphamepol.measuring.sample_checks import Occasion, check_sample_aliasing, check_sample_particles
+from alphamepol.policies.image_networks import RandomEncoder
 from alphamepol.policies.policy import Policy
-from alphamepol.sampling.sampler import collect
+from alphamepol.sampling.sampler import collect_with_sampler
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.settings.samples import SampleSettings
 
@@ -49,7 +48,7 @@ class SamplePlan:
     @classmethod
     def of(cls, environment_class: AnyClass, settings: SampleSettings, seeds: Sequence[int]) -> "SamplePlan":
         """Make a plan with the encoder that the settings ask for."""
-        return cls(environment_class, settings, find_encoder(environment_class, settings), seeds)
+        return cls(environment_class, settings, find_particle_encoder(environment_class, settings), seeds)
 
     def collect(
         self,
@@ -66,19 +65,19 @@ class SamplePlan:
         particles; k of the settings if that is not given.
         """
         batch, horizon = self.settings.batch, self.settings.horizon
-        trajectories = collect(
-            policies, self.environment_class, lay(members, 2), batch=batch, horizon=horizon, keys=keys
+        trajectories = collect_with_sampler(
+            policies, self.environment_class, lay_over_devices(members, 2), batch=batch, horizon=horizon, keys=keys
         )
-        trajectories = wait(lay(trajectories, 2))
+        trajectories = wait_for_devices(lay_over_devices(trajectories, 2))
         needed = self.settings.neighbours if fewest is None else fewest
-        check_particles(trajectories, needed, self._occasion(when))
+        check_sample_particles(trajectories, needed, self._occasion(when))
         return trajectories
 
     def ready(
         self, trajectories: Trajectories, units: Float[Array, "seeds features"] | None, *, keys: Key[Array, " seeds"]
     ) -> Trajectories:
         """The trajectories with particles that are ready for their entropy."""
-        return measurable(trajectories, self.encoder, units, self.settings.feature_noise, keys=keys)
+        return make_particles_measurable(trajectories, self.encoder, units, self.settings.feature_noise, keys=keys)
 
     def measure(
         self,
@@ -94,8 +93,8 @@ class SamplePlan:
         Raises a `RunError` that says `when`, and the `cure`, if more than k particles coincide.
         """
         ready = self.ready(trajectories, units, keys=keys)
-        neighbourhood = wait(lay(neighbours_of_minibatches(ready, self.settings.neighbours), 2))
-        check_aliasing(neighbourhood, trajectories, self._occasion(when), cure)
+        neighbourhood = wait_for_devices(lay_over_devices(neighbours_of_samples(ready, self.settings.neighbours), 2))
+        check_sample_aliasing(neighbourhood, trajectories, self._occasion(when), cure)
         return Measured(ready, neighbourhood)
 
     def _occasion(self, when: str) -> Occasion:
@@ -103,19 +102,19 @@ class SamplePlan:
 
 
 @partial(jax.jit, static_argnums=(2, 3))
-def draw_epoch(
+def draw_sample_members(
     keys: Key[Array, " seeds"], epoch: int | Int[Array, ""], probabilities: tuple[float, ...], minibatches: int
 ) -> tuple[Int[Array, "seeds minibatches"], Key[Array, " seeds"]]:
     """Draw the members of an epoch's mini-batches from p_M, and the key of its trajectories."""
 
     def one_seed(key):
         members_key, trajectories_key = jax.random.split(jax.random.fold_in(key, epoch))
-        return draw_members(probabilities, minibatches, key=members_key), trajectories_key
+        return draw_members_of_class(probabilities, minibatches, key=members_key), trajectories_key
 
     return jax.vmap(one_seed)(keys)
 
 
-def neighbours_of_minibatches(trajectories: Trajectories, k: int) -> Neighbourhood:
+def neighbours_of_samples(trajectories: Trajectories, k: int) -> Neighbourhood:
     """Find neighbours among all particles of a mini-batch, its trajectories taken together."""
     *minibatches, batch, time, features = trajectories.particles.shape
     particles = trajectories.particles.reshape(*minibatches, batch * time, features)
@@ -123,11 +122,11 @@ def neighbours_of_minibatches(trajectories: Trajectories, k: int) -> Neighbourho
 
 
 @jax.jit
-def entropies_of(neighbourhood: Neighbourhood) -> Float[Array, "seeds sets"]:
+def entropies_of_samples(neighbourhood: Neighbourhood) -> Float[Array, "seeds sets"]:
     """(E3) of every set."""
     return jax.vmap(jax.vmap(particle_entropy))(neighbourhood)
 
 
-def ceiling_of(member: Member, units: Float[Array, " features"] | None) -> float:
+def entropy_ceiling_of_samples(member: Member, units: Float[Array, " features"] | None) -> float:
     """The largest entropy that particles can have in their units."""
     return member.entropy_ceiling - (0.0 if units is None else float(jnp.sum(jnp.log(units))))

@@ -34,7 +34,7 @@ def visit_map(
     """
     if places.shape[-1] != 2:
         return None
-    (columns, rows), (west, east, south, north) = _cells(places[valid], member)
+    (columns, rows), (west, east, south, north) = _visit_map_cells(places[valid], member)
     ends = [(west, east), (min(south, north), max(south, north))]
     flat = zip(places.reshape(-1, *places.shape[-2:]), valid.reshape(-1, valid.shape[-1]), strict=True)
     counts = np.stack([np.histogram2d(one[of, 0], one[of, 1], (columns, rows), ends)[0].T for one, of in flat])
@@ -44,7 +44,7 @@ def visit_map(
     return VisitMap(shares.reshape(*places.shape[:-2], rows, columns), (west, east, south, north))
 
 
-def _cells(
+def _visit_map_cells(
     places: Float[np.ndarray, "particles 2"], member: Member
 ) -> tuple[tuple[int, int], tuple[float, float, float, float]]:
     """Columns and rows that are counted, and where they end."""
@@ -73,7 +73,7 @@ def _cells(
     return (BINS, BINS), (west, east, south, north)
 
 
-def distinct_cells(
+def count_visited_cells(
     places: Float[np.ndarray, "*sets particles 2"], valid: Bool[np.ndarray, "*sets particles"], cells: tuple[int, int]
 ) -> Int[np.ndarray, "*sets"]:
     """How many cells of a grid of `cells` columns and rows were visited in each set."""

@@ -19,66 +19,66 @@ class Html(str):
     """Text that is HTML already; all other text is escaped."""
 
 
-def safe(text: str) -> str:
+def escape_html(text: str) -> str:
     return text if isinstance(text, Html) else escape(text)
 
 
-def together(*parts: str) -> Html:
+def join_html(*parts: str) -> Html:
     """Parts one after the other; those that are no HTML are escaped."""
-    return Html("".join(safe(part) for part in parts))
+    return Html("".join(escape_html(part) for part in parts))
 
 
-def paragraph(*parts: str, soft: bool = False) -> Html:
+def html_paragraph(*parts: str, soft: bool = False) -> Html:
     """A paragraph; a `soft` one is set in grey."""
-    return Html(f"<p{_SOFT if soft else ''}>{together(*parts)}</p>")
+    return Html(f"<p{_SOFT if soft else ''}>{join_html(*parts)}</p>")
 
 
-def heading(text: str) -> Html:
+def html_heading(text: str) -> Html:
     """A heading inside a section."""
-    return Html(f"<h3>{safe(text)}</h3>")
+    return Html(f"<h3>{escape_html(text)}</h3>")
 
 
-def strong(text: str) -> Html:
-    return Html(f"<b>{safe(text)}</b>")
+def html_strong(text: str) -> Html:
+    return Html(f"<b>{escape_html(text)}</b>")
 
 
-def emphasised(text: str) -> Html:
-    return Html(f"<i>{safe(text)}</i>")
+def html_emphasised(text: str) -> Html:
+    return Html(f"<i>{escape_html(text)}</i>")
 
 
-def code(text: str) -> Html:
+def html_code(text: str) -> Html:
     """A word of code."""
-    return Html(f"<code>{safe(text)}</code>")
+    return Html(f"<code>{escape_html(text)}</code>")
 
 
-def code_block(text: str) -> Html:
+def html_code_block(text: str) -> Html:
     """Lines of code."""
-    return Html(f"<pre>{safe(text)}</pre>")
+    return Html(f"<pre>{escape_html(text)}</pre>")
 
 
-def marked(kind: str, text: str) -> Html:
+def html_marked(kind: str, text: str) -> Html:
     """Text in the style of a kind, such as a verdict."""
-    return Html(f'<span class="{escape(kind)}">{safe(text)}</span>')
+    return Html(f'<span class="{escape(kind)}">{escape_html(text)}</span>')
 
 
-def bullets(items: Iterable[str]) -> Html:
-    return Html(f"<ul>{_items(items)}</ul>")
+def html_bullets(items: Iterable[str]) -> Html:
+    return Html(f"<ul>{_html_list_items(items)}</ul>")
 
 
-def numbered(items: Iterable[str]) -> Html:
-    return Html(f"<ol>{_items(items)}</ol>")
+def html_numbered_list(items: Iterable[str]) -> Html:
+    return Html(f"<ol>{_html_list_items(items)}</ol>")
 
 
-def _items(items: Iterable[str]) -> str:
-    return "".join(f"<li>{safe(item)}</li>" for item in items)
+def _html_list_items(items: Iterable[str]) -> str:
+    return "".join(f"<li>{escape_html(item)}</li>" for item in items)
 
 
-def details(summary: str, content: str) -> Html:
+def html_details(summary: str, content: str) -> Html:
     """Lines of code that unfold under a summary."""
-    return Html(f"<details><summary>{safe(summary)}</summary>{code_block(content)}</details>")
+    return Html(f"<details><summary>{escape_html(summary)}</summary>{html_code_block(content)}</details>")
 
 
-def page(title: str, sections: Iterable[tuple[str, str, str]], introduction: str) -> str:
+def html_page(title: str, sections: Iterable[tuple[str, str, str]], introduction: str) -> str:
     """The whole page; sections are (anchor, heading, content)."""
     sections = [section for section in sections if section[2]]
     links = "".join(f'<a href="#{anchor}">{escape(heading)}</a>' for anchor, heading, _ in sections)
@@ -86,7 +86,7 @@ def page(title: str, sections: Iterable[tuple[str, str, str]], introduction: str
         f'<section id="{anchor}"><h2>{escape(heading)}</h2>{content}</section>\n'
         for anchor, heading, content in sections
     )
-    moving = f"<script>\n{_resource('page.js')}</script>\n" if REPLAY in body else ""
+    moving = f"<script>\n{_html_resource('page.js')}</script>\n" if REPLAY in body else ""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -95,7 +95,7 @@ def page(title: str, sections: Iterable[tuple[str, str, str]], introduction: str
 <link rel="icon" href="data:,">
 <title>{escape(title)}</title>
 <style>
-{_resource("page.css")}</style>
+{_html_resource("page.css")}</style>
 </head>
 <body>
 <h1>{escape(title)}</h1>
@@ -106,19 +106,19 @@ def page(title: str, sections: Iterable[tuple[str, str, str]], introduction: str
 """
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Html:
+def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Html:
     """A table; columns `numbers` are set flush right."""
 
     def line(cells: Sequence[str], tag: str, scope: str = "") -> str:
         kinds = [' class="number"' if column in numbers else "" for column in range(len(cells))]
-        inside = (f"<{tag}{scope}{kind}>{safe(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+        inside = (f"<{tag}{scope}{kind}>{escape_html(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
         return f"<tr>{''.join(inside)}</tr>"
 
     top, body = line(header, "th", ' scope="col"'), "\n".join(line(row, "td") for row in rows)
     return Html(f'<div class="wide"><table><thead>{top}</thead><tbody>\n{body}\n</tbody></table></div>\n')
 
 
-def picture(path: Path, caption: str) -> Html:
+def html_picture(path: Path, caption: str) -> Html:
     """A PNG inside the page."""
     data = base64.b64encode(path.read_bytes()).decode()
     return Html(
@@ -127,7 +127,7 @@ def picture(path: Path, caption: str) -> Html:
     )
 
 
-def replay(data: dict[str, Any]) -> Html:
+def html_replay(data: dict[str, Any]) -> Html:
     """A canvas on which trajectories move, with its controls; `page.js` says what the data is."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     return Html(f"""{REPLAY}<div class="controls"><button type="button">Play</button>
@@ -137,5 +137,5 @@ def replay(data: dict[str, Any]) -> Html:
 """)
 
 
-def _resource(name: str) -> str:
+def _html_resource(name: str) -> str:
     return files("alphamepol.pages").joinpath(name).read_text()

@@ -61,7 +61,7 @@ class SquashedNormal(eqx.Module):
     def sample_within(self, *, key: PRNGKeyArray) -> tuple[Float[Array, " action"], Float[Array, ""]]:
         """An action in units of half its range, from −1 to 1, and the logarithm of its density in these units."""
         before = self.normal.sample(key=key)
-        return jnp.tanh(before), self.normal.log_prob(before) - jnp.sum(_log_slope(before))
+        return jnp.tanh(before), self.normal.log_prob(before) - jnp.sum(_distribution_log_slope(before))
 
     def stretch(self, within: Float[Array, " action"]) -> Float[Array, " action"]:
         """From −1 … 1 to the range of actions."""
@@ -72,14 +72,14 @@ class SquashedNormal(eqx.Module):
         half_ranges = jnp.array(self.actions.half_ranges)
         within = (action - jnp.array(self.actions.middles)) / half_ranges
         before = jnp.arctanh(jnp.clip(within, -EDGE, EDGE))
-        return self.normal.log_prob(before) - jnp.sum(_log_slope(before) + jnp.log(half_ranges))
+        return self.normal.log_prob(before) - jnp.sum(_distribution_log_slope(before) + jnp.log(half_ranges))
 
     def kl(self, other: "SquashedNormal") -> Float[Array, ""]:
         """KL(self ‖ other), that of what is squashed: squashing loses nothing."""
         return self.normal.kl(other.normal)
 
 
-def _log_slope(before: Float[Array, " action"]) -> Float[Array, " action"]:
+def _distribution_log_slope(before: Float[Array, " action"]) -> Float[Array, " action"]:
     """ln(1 − tanh²), safe where tanh is 1 up to rounding."""
     return 2 * (jnp.log(2.0) - before - jax.nn.softplus(-2 * before))
 

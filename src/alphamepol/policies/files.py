@@ -10,11 +10,11 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from alphamepol.environments.images import Shape, is_large_enough
+from alphamepol.environments.image_spaces import Shape, image_space_is_large_enough
 from alphamepol.errors import InputError
-from alphamepol.files.arrays import fill, seal, unpack
+from alphamepol.files.arrays import fill_with_arrays, seal_arrays, unpack_arrays
 from alphamepol.files.atomic import write_atomically
-from alphamepol.policies.images import Trunk
+from alphamepol.policies.image_networks import Trunk
 from alphamepol.policies.memory import ActionRange, Memory
 from alphamepol.policies.policy import CategoricalPolicy, GaussianPolicy, Policy, SquashedPolicy
 from alphamepol.policies.scaling import Scaling
@@ -24,10 +24,10 @@ FORMAT = "alphamepol-policy-1"
 
 def save_policy(policy: Policy, path: str | Path) -> None:
     """Write a policy as safetensors, its architecture in the metadata; equal policies give equal files."""
-    write_atomically(Path(path), seal(policy, {"format": FORMAT, "architecture": policy.architecture}))
+    write_atomically(Path(path), seal_arrays(policy, {"format": FORMAT, "architecture": policy.architecture}))
 
 
-def released_policies() -> dict[str, Path]:
+def released_policy_files() -> dict[str, Path]:
     """The policies that come with the package, by name, e.g. `gridworld-slope/alpha-0.2`: class, then method."""
     package = Path(__file__).parents[1]
     # In a checkout they are among the results, in an installed package beside the code.
@@ -45,7 +45,7 @@ def load_policy(path: str | Path) -> Policy:
     """
     name, path = str(path), Path(path)
     if not path.is_file():
-        released = released_policies()
+        released = released_policy_files()
         if name not in released:
             raise InputError(
                 f"policy: there is no file {path}, and no policy of that name comes with the package, only "
@@ -57,13 +57,13 @@ def load_policy(path: str | Path) -> Policy:
             from alphamepol.policies.stable_baselines3 import read_sb3_zip
 
             return read_sb3_zip(path)
-        header, arrays = unpack(path)
+        header, arrays = unpack_arrays(path)
         if header.get("format") != FORMAT:
             raise ValueError("it holds something else")
         if len(header["architecture"]["hidden"]) > len(arrays):
             raise ValueError("it says that it has more layers than it has")
-        policy = fill(_template(Architecture(**header["architecture"])), arrays)
-        check_numbers(policy)
+        policy = fill_with_arrays(_policy_file_template(Architecture(**header["architecture"])), arrays)
+        check_numbers_in_policy_file(policy)
         return policy
     except InputError:
         raise
@@ -84,7 +84,7 @@ class Architecture(NamedTuple):
     actions: dict[str, Any] | None = None
 
 
-def _template(of: Architecture) -> Policy:
+def _policy_file_template(of: Architecture) -> Policy:
     """The shapes of a policy, nothing allocated."""
     kinds: dict[str, Callable[..., Policy]] = {"gaussian": GaussianPolicy, "categorical": CategoricalPolicy}
     if of.kind not in (*kinds, "squashed"):
@@ -94,7 +94,7 @@ def _template(of: Architecture) -> Policy:
         raise ValueError("a squashed policy has a range of actions, and neither memory nor scaling")
 
     described = [of.actions] if of.actions else [part["actions"] for part in (memory, scaling) if part]
-    applied = read_actions(described[0], of.kind, of.action_size) if described else ActionRange()
+    applied = read_actions_in_policy_file(described[0], of.kind, of.action_size) if described else ActionRange()
     if any(other != described[0] for other in described):
         raise ValueError("its memory and its scaling are of different actions")
     if squashed and not all(applied.bounded):
@@ -102,7 +102,7 @@ def _template(of: Architecture) -> Policy:
 
     def build() -> Policy:
         key = jax.random.key(0)
-        trunk = Trunk(_image(of.image, of.observation_size), key=key) if of.image else None
+        trunk = Trunk(_image_shape_in_policy_file(of.image, of.observation_size), key=key) if of.image else None
         if squashed:
             return SquashedPolicy(of.observation_size, applied, of.hidden, trunk, key=key)
         remembered = memory and Memory(of.observation_size, applied, memory["recurrent_units"], key=key)
@@ -113,16 +113,16 @@ def _template(of: Architecture) -> Policy:
     return eqx.filter_eval_shape(build)
 
 
-def _image(shape: Sequence[int], observation_size: int) -> Shape:
+def _image_shape_in_policy_file(shape: Sequence[int], observation_size: int) -> Shape:
     """The shape of images that a file speaks of. Raises ValueError if its policy cannot see such images."""
     height, width, channels = (int(size) for size in shape)
     found = height, width, channels
-    if not is_large_enough(found) or math.prod(found) != observation_size:
+    if not image_space_is_large_enough(found) or math.prod(found) != observation_size:
         raise ValueError(f"its images {list(shape)} cannot be seen, or have not {observation_size} numbers")
     return found
 
 
-def read_actions(description: dict[str, Any], kind: str, action_size: int) -> ActionRange:
+def read_actions_in_policy_file(description: dict[str, Any], kind: str, action_size: int) -> ActionRange:
     """The actions that a part of a policy in a file speaks of. Raises ValueError if they are not the policy's."""
     actions = ActionRange.from_description(**description)
     sizes = (actions.choices,) if kind == "categorical" else (len(actions.low), len(actions.high))
@@ -131,7 +131,7 @@ def read_actions(description: dict[str, Any], kind: str, action_size: int) -> Ac
     return actions
 
 
-def check_numbers(policy: Policy) -> None:
+def check_numbers_in_policy_file(policy: Policy) -> None:
     """Raise ValueError if a parameter is not finite, or if a policy divides by what is no size."""
     scales = [] if policy.memory is None else [policy.memory.change_scale, policy.memory.action_scale]
     if policy.scaling is not None:

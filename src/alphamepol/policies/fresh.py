@@ -4,7 +4,7 @@ import jax
 from jaxtyping import PRNGKeyArray
 
 from alphamepol.compute.keys import MEMORY, POLICY_TRUNK
-from alphamepol.policies.images import Trunk
+from alphamepol.policies.image_networks import Trunk
 from alphamepol.policies.memory import Memory
 from alphamepol.policies.policy import CategoricalPolicy, GaussianPolicy, Policy
 from alphamepol.policies.scaling import Scaling

@@ -14,8 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
-from alphamepol.compute.mapping import steps_per_turn
-
 HUGE = 1e9
 """From here on a range is as good as infinite."""
 LARGEST = 5.0
@@ -65,7 +63,7 @@ class ActionRange(eqx.Module):
         """As JSON can hold it, which knows no infinity."""
         if self.choices:
             return {"choices": self.choices}
-        return {name: [_or_none(bound) for bound in getattr(self, name)] for name in ("low", "high")}
+        return {name: [_memory_bound_or_none(bound) for bound in getattr(self, name)] for name in ("low", "high")}
 
     @classmethod
     def from_description(
@@ -154,7 +152,7 @@ class Memory(eqx.Module):
             hidden = self.listen(one, hidden if start is None else jnp.where(start, 0.0, hidden))
             return hidden, hidden
 
-        return jax.lax.scan(step, jnp.zeros(self.units), (inputs, starts), unroll=steps_per_turn())[1]
+        return jax.lax.scan(step, jnp.zeros(self.units), (inputs, starts), unroll=memory_steps_per_turn())[1]
 
     def remember(
         self,
@@ -195,5 +193,10 @@ class Memory(eqx.Module):
         )
 
 
-def _or_none(bound: float) -> float | None:
+def _memory_bound_or_none(bound: float) -> float | None:
     return bound if math.isfinite(bound) else None
+
+
+def memory_steps_per_turn() -> int:
+    """Steps of a recurrence per turn of its loop: on an accelerator turns cost more than what is done in them."""
+    return 1 if jax.default_backend() == "cpu" else 8

@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from alphamepol.compute.mapping import device_for_little
+from alphamepol.compute.devices import device_for_little_work
 from alphamepol.errors import InputError
 from alphamepol.policies.memory import LARGEST, Memory, Recollection
 from alphamepol.policies.policy import Policy
 from alphamepol.policies.shape import PolicyShape
-from alphamepol.policies.unscaled import unscaled
+from alphamepol.policies.unscaled import unscaled_policy
 
 
 class MemoryObservation(
@@ -31,7 +31,7 @@ class MemoryObservation(
         gymnasium.utils.RecordConstructorArgs.__init__(self, policy=policy)
         gymnasium.ObservationWrapper.__init__(self, env)
         # The environment shows what it shows; a scaled policy acts in it once that is part of its layers, as exported.
-        memory = unscaled(policy).memory if isinstance(policy, Policy) else policy
+        memory = unscaled_policy(policy).memory if isinstance(policy, Policy) else policy
         if memory is None:
             raise InputError("policy: it has no memory, and acts in the environment as it is")
         shape = PolicyShape.of_spaces(env.observation_space, env.action_space)
@@ -41,10 +41,10 @@ class MemoryObservation(
                 f"{memory.actions.describe()}, but the environment has {shape.observation_size} and "
                 f"{shape.actions.describe()}"
             )
-        self._memory = jax.device_put(memory, device_for_little())
+        self._memory = jax.device_put(memory, device_for_little_work())
         self._recollection = memory.begin()
         self._over = False
-        self.observation_space = memory_space(env.observation_space, memory)
+        self.observation_space = memory_observation_space(env.observation_space, memory)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -56,21 +56,23 @@ class MemoryObservation(
         if self._over:
             self._begin()  # an environment that resets itself
         else:
-            self._recollection = _remember(self._memory, self._recollection, np.asarray(action))
+            self._recollection = _remember_memory_observation(self._memory, self._recollection, np.asarray(action))
         observation, reward, terminated, truncated, info = super().step(action)
         self._over = terminated or truncated
         return observation, reward, terminated, truncated, info
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
-        perceived, self._recollection = _perceive(self._memory, self._recollection, np.asarray(observation).ravel())
+        perceived, self._recollection = _perceive_memory_observation(
+            self._memory, self._recollection, np.asarray(observation).ravel()
+        )
         return np.array(perceived)
 
     def _begin(self) -> None:
-        self._recollection = jax.device_put(self._memory.begin(), device_for_little())
+        self._recollection = jax.device_put(self._memory.begin(), device_for_little_work())
         self._over = False
 
 
-def memory_space(observation_space: gymnasium.Space, memory: Memory) -> gymnasium.spaces.Box:
+def memory_observation_space(observation_space: gymnasium.Space, memory: Memory) -> gymnasium.spaces.Box:
     """What a policy with this memory perceives of an observation space, the hidden values of a recurrent one aside."""
     assert isinstance(observation_space, gymnasium.spaces.Box)
     low, high = (part.ravel().astype(np.float32) for part in (observation_space.low, observation_space.high))
@@ -80,12 +82,12 @@ def memory_space(observation_space: gymnasium.Space, memory: Memory) -> gymnasiu
 
 
 @jax.jit
-def _perceive(memory: Memory, recollection: Recollection, observation):
+def _perceive_memory_observation(memory: Memory, recollection: Recollection, observation):
     """What is perceived; the observation is kept for the next step."""
     kept = eqx.tree_at(lambda recollection: recollection.observation, recollection, jnp.asarray(observation, float))
     return memory.perceive(observation, recollection), kept
 
 
 @jax.jit
-def _remember(memory: Memory, recollection: Recollection, action):
+def _remember_memory_observation(memory: Memory, recollection: Recollection, action):
     return memory.remember(recollection.observation, action, recollection.hidden)

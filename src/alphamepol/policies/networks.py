@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from alphamepol.compute.keys import NETWORK_TRUNK
-from alphamepol.environments.images import Shape
-from alphamepol.policies.images import Trunk, xavier_weight
+from alphamepol.environments.image_spaces import Shape
+from alphamepol.policies.image_networks import Trunk, xavier_weight
 
 
 class Network(eqx.Module):
@@ -24,7 +24,7 @@ class Network(eqx.Module):
     ):
         self.trunk = image and Trunk(image, key=jax.random.fold_in(key, NETWORK_TRUNK))
         seen = 0 if self.trunk is None else self.trunk.size - self.trunk.pixels
-        self.layers = xavier_layers([inputs + seen, *hidden, outputs], key=key)
+        self.layers = xavier_network_layers([inputs + seen, *hidden, outputs], key=key)
 
     @property
     def outputs(self) -> int:
@@ -36,10 +36,10 @@ class Network(eqx.Module):
 
     def see(self, inputs: Shaped[Array, " inputs"]) -> Shaped[Array, " seen"]:
         """What the layers take of inputs."""
-        return see(self.trunk, inputs)
+        return see_by_network(self.trunk, inputs)
 
 
-def feed_forward(
+def feed_network(
     layers: Sequence[eqx.nn.Linear],
     inputs: Float[Array, " inputs"],
     activation: Callable[[Array], Array] = jax.nn.relu,
@@ -50,22 +50,22 @@ def feed_forward(
     return layers[-1](inputs)
 
 
-def feed_rows(
+def feed_network_rows(
     layers: Sequence[eqx.nn.Linear],
     rows: Float[Array, "rows inputs"],
     activation: Callable[[Array], Array] = jax.nn.relu,
 ) -> Float[Array, "rows outputs"]:
-    """`feed_forward` of many rows as products of matrices, whose derivatives are quicker than those of mapped ones.
+    """`feed_network` of many rows as products of matrices, whose derivatives are quicker than those of mapped ones.
 
     Rows become columns, because a weight times columns is quickest on a CPU.
     """
     columns = rows.T
     for layer in layers[:-1]:
-        columns = activation(times(layer, columns))
-    return times(layers[-1], columns).T
+        columns = activation(times_network_layer(layer, columns))
+    return times_network_layer(layers[-1], columns).T
 
 
-def times(layer: eqx.nn.Linear, columns: Float[Array, "inputs rows"]) -> Float[Array, "outputs rows"]:
+def times_network_layer(layer: eqx.nn.Linear, columns: Float[Array, "inputs rows"]) -> Float[Array, "outputs rows"]:
     """A layer's sums, input by input."""
     return layer.weight @ columns + layer.bias[:, None]  # pyright: ignore[reportOptionalSubscript] (it has a bias)
 
@@ -77,17 +77,17 @@ def run_network(
     after_trunk: Callable[[Array], Array] = jax.nn.relu,
 ) -> Float[Array, " outputs"]:
     """A network of vectors, or one that sees the image which its inputs begin with, then with another activation."""
-    return feed_forward(layers, see(trunk, inputs), jax.nn.relu if trunk is None else after_trunk)
+    return feed_network(layers, see_by_network(trunk, inputs), jax.nn.relu if trunk is None else after_trunk)
 
 
-def see(trunk: Trunk | None, inputs: Shaped[Array, " inputs"]) -> Shaped[Array, " seen"]:
+def see_by_network(trunk: Trunk | None, inputs: Shaped[Array, " inputs"]) -> Shaped[Array, " seen"]:
     """Inputs with the image that they begin with, if they do, as the trunk sees it."""
     if trunk is None:
         return inputs
     return jnp.concatenate([trunk(inputs[: trunk.pixels]), inputs[trunk.pixels :]])
 
 
-def xavier_layers(sizes: Sequence[int], *, key: PRNGKeyArray) -> tuple[eqx.nn.Linear, ...]:
+def xavier_network_layers(sizes: Sequence[int], *, key: PRNGKeyArray) -> tuple[eqx.nn.Linear, ...]:
     """Layers of these widths, input first: Xavier-uniform weights, biases uniform in ±1/√inputs."""
 
     def layer(inputs: int, outputs: int, key: PRNGKeyArray) -> eqx.nn.Linear:

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
-from alphamepol.compute.mapping import stack
+from alphamepol.compute.trees import stack_trees
 from alphamepol.errors import InputError
 from alphamepol.policies.distributions import Categorical, Distribution, Normal, SquashedNormal
-from alphamepol.policies.images import Trunk
+from alphamepol.policies.image_networks import Trunk
 from alphamepol.policies.memory import ActionRange, Memory, Recollection
-from alphamepol.policies.networks import feed_rows, run_network, see, xavier_layers
+from alphamepol.policies.networks import feed_network_rows, run_network, see_by_network, xavier_network_layers
 from alphamepol.policies.scaling import Scaling
 
 LOG_STD_RANGE = -5.0, 2.0
@@ -92,8 +92,8 @@ class Policy(eqx.Module):
     def network_of_rows(self, rows: Shaped[Array, "rows network_inputs"]) -> Float[Array, "rows outputs"]:
         """`network` of many rows, as products of matrices."""
         if self.trunk is None:
-            return feed_rows(self.layers, rows)
-        return feed_rows(self.layers, jax.vmap(lambda row: see(self.trunk, row))(rows), jnp.tanh)
+            return feed_network_rows(self.layers, rows)
+        return feed_network_rows(self.layers, jax.vmap(lambda row: see_by_network(self.trunk, row))(rows), jnp.tanh)
 
     def network_inputs(
         self, perceived: Shaped[Array, "time inputs"], starts: Bool[Array, " time"] | None = None
@@ -185,7 +185,9 @@ class GaussianPolicy(Policy):
         The biases matter: were they zero, every unit of the first layer would bend at the origin, and a policy could
         hardly do one thing in one room and another in the next.
         """
-        self.layers = xavier_layers([_input_size(observation_size, memory, trunk), *hidden, action_size], key=key)
+        self.layers = xavier_network_layers(
+            [_policy_input_size(observation_size, memory, trunk), *hidden, action_size], key=key
+        )
         self.log_std = jnp.zeros(action_size) + initial_log_std
         self.memory = memory
         self.scaling = scaling
@@ -230,7 +232,9 @@ class SquashedPolicy(Policy):
         *,
         key: PRNGKeyArray,
     ):
-        self.layers = xavier_layers([_input_size(observation_size, None, trunk), *hidden, 2 * actions.size], key=key)
+        self.layers = xavier_network_layers(
+            [_policy_input_size(observation_size, None, trunk), *hidden, 2 * actions.size], key=key
+        )
         self.memory, self.scaling = None, None
         self.trunk = trunk
         self.actions = actions
@@ -269,7 +273,9 @@ class CategoricalPolicy(Policy):
         *,
         key: PRNGKeyArray,
     ):
-        self.layers = xavier_layers([_input_size(observation_size, memory, trunk), *hidden, actions], key=key)
+        self.layers = xavier_network_layers(
+            [_policy_input_size(observation_size, memory, trunk), *hidden, actions], key=key
+        )
         self.memory = memory
         self.scaling = scaling
         self.trunk = trunk
@@ -292,10 +298,10 @@ def stack_policies(policies: Sequence[Policy]) -> Policy:
     for policy in policies:
         if policy.architecture != first:
             raise InputError(f"policies: they differ in architecture: {first} and {policy.architecture}")
-    return stack(list(policies))
+    return stack_trees(list(policies))
 
 
-def _input_size(observation_size: int, memory: Memory | None, trunk: Trunk | None) -> int:
+def _policy_input_size(observation_size: int, memory: Memory | None, trunk: Trunk | None) -> int:
     """Of the first layer: what is perceived, an image by its trunk, and hidden values."""
     added = 0 if memory is None else memory.inputs - observation_size + memory.units
     return observation_size + (0 if trunk is None else trunk.size - trunk.pixels) + added

@@ -57,7 +57,9 @@ class Scaling(eqx.Module):
         )
 
 
-def deviation_of(particles: Float[Array, "*sets features"], valid: Bool[Array, "*sets"]) -> Float[Array, " features"]:
+def deviation_for_scaling(
+    particles: Float[Array, "*sets features"], valid: Bool[Array, "*sets"]
+) -> Float[Array, " features"]:
     """The deviation of each feature over all valid particles; 1 where a feature never changes."""
     axes, counted = tuple(range(valid.ndim)), valid[..., None]
     deviation = jnp.std(particles, axis=axes, where=counted)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import gymnasium
 
 from alphamepol.environments.host import AnyClass
-from alphamepol.environments.images import Shape, image_shape
+from alphamepol.environments.image_spaces import Shape, image_space_shape
 from alphamepol.errors import InputError
 from alphamepol.policies.memory import ActionRange
 from alphamepol.policies.policy import Policy, SquashedPolicy
@@ -25,7 +25,7 @@ class PolicyShape(NamedTuple):
     @classmethod
     def of_spaces(cls, observation_space: gymnasium.Space, action_space: gymnasium.Space) -> "PolicyShape":
         """Gaussian for vectors of actions, categorical for a finite choice; convolutional for images."""
-        image = image_shape(observation_space)
+        image = image_space_shape(observation_space)
         if image is None and (
             not isinstance(observation_space, gymnasium.spaces.Box) or len(observation_space.shape) != 1
         ):
@@ -48,7 +48,7 @@ def policy_shape(environment_class: AnyClass) -> PolicyShape:
     return PolicyShape.of_spaces(environment_class[0].observation_space, environment_class[0].action_space)
 
 
-def check_policy_fits(policy: Policy, environment_class: AnyClass, what: str = "policy") -> None:
+def check_policy_shape(policy: Policy, environment_class: AnyClass, what: str = "policy") -> None:
     """Refuse a policy that cannot act in a class; `what` names it."""
     needed = policy_shape(environment_class)
     if policy.kind != needed.kind and (policy.kind, needed.kind) != ("squashed", "gaussian"):

@@ -15,11 +15,11 @@ import numpy as np
 
 from alphamepol.errors import InputError
 from alphamepol.files.json_files import from_json
-from alphamepol.policies.files import check_numbers, read_actions
+from alphamepol.policies.files import check_numbers_in_policy_file, read_actions_in_policy_file
 from alphamepol.policies.memory import Memory
-from alphamepol.policies.memory_observation import memory_space
+from alphamepol.policies.memory_observation import memory_observation_space
 from alphamepol.policies.policy import CategoricalPolicy, GaussianPolicy, Policy, SquashedPolicy
-from alphamepol.policies.unscaled import unscaled
+from alphamepol.policies.unscaled import unscaled_policy
 
 CRITIC_HIDDEN = [64, 64]
 MEMORY = "alphamepol_memory"
@@ -37,14 +37,14 @@ def to_sb3_zip(policy: Policy, observation_space: gymnasium.Space, action_space:
         raise InputError("to: Stable-Baselines3 has other networks for images than ours; export to safetensors")
     if isinstance(policy, SquashedPolicy):
         raise InputError("to: PPO and TRPO of Stable-Baselines3 have no squashed policies; export to safetensors")
-    policy = unscaled(policy)
+    policy = unscaled_policy(policy)
     if policy.memory is not None:
         if policy.memory.recurrence is not None:
             raise InputError(
                 "to: Stable-Baselines3 has no policy with a GRU, which memory recurrent is; export to safetensors, or "
                 "pre-train with --memory last"
             )
-        observation_space = memory_space(observation_space, policy.memory)
+        observation_space = memory_observation_space(observation_space, policy.memory)
     if isinstance(action_space, gymnasium.spaces.Box) and not action_space.is_bounded():
         raise InputError(f"to: Stable-Baselines3 needs bounded actions, these are {action_space}")
     torch, PPO = _import_sb3()
@@ -63,11 +63,11 @@ def to_sb3_zip(policy: Policy, observation_space: gymnasium.Space, action_space:
             device="cpu",
         )
     weights = model.policy.state_dict()
-    for name, array in _to_state_dict(policy).items():
+    for name, array in _to_sb3_state_dict(policy).items():
         weights[name] = torch.from_numpy(np.array(array))
     model.policy.load_state_dict(weights)
     # Attributes that JSON can hold come through Stable-Baselines3's own load and save as they are.
-    setattr(model, MEMORY, policy.memory and _describe_memory(policy.memory))
+    setattr(model, MEMORY, policy.memory and _describe_sb3_memory(policy.memory))
     buffer = io.BytesIO()
     model.save(buffer)
     return buffer.getvalue()
@@ -81,11 +81,11 @@ def read_sb3_zip(path: Path) -> Policy:
     torch, _ = _import_sb3()
     try:
         with zipfile.ZipFile(path) as file:
-            _check_sizes(file, path.stat().st_size)
+            _check_sb3_zip_sizes(file, path.stat().st_size)
             settings = from_json(file.read("data"))
             weights = file.read("policy.pth")
         with zipfile.ZipFile(io.BytesIO(weights)) as file:
-            _check_sizes(file, len(weights))
+            _check_sb3_zip_sizes(file, len(weights))
         state = torch.load(io.BytesIO(weights), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ValueError("its weights are not plain tensors, and nothing else is opened") from error
@@ -100,21 +100,21 @@ def read_sb3_zip(path: Path) -> Policy:
         raise ValueError(f"its actions are {actions}, only Box and Discrete are possible")
     if sum(tensor.nbytes for tensor in state.values()) > len(weights):
         raise ValueError("it says that its weights are larger than they are")
-    policy = _from_state_dict({name: np.asarray(tensor) for name, tensor in state.items()})
-    memory = settings.get(MEMORY) and _read_memory(policy, **settings[MEMORY])
+    policy = _from_sb3_state_dict({name: np.asarray(tensor) for name, tensor in state.items()})
+    memory = settings.get(MEMORY) and _read_sb3_memory(policy, **settings[MEMORY])
     policy = eqx.tree_at(lambda policy: policy.memory, policy, memory, is_leaf=lambda leaf: leaf is None)
-    check_numbers(policy)
+    check_numbers_in_policy_file(policy)
     return policy
 
 
-def _check_sizes(file: zipfile.ZipFile, size: int) -> None:
+def _check_sb3_zip_sizes(file: zipfile.ZipFile, size: int) -> None:
     """Raise ValueError if what a zip holds would be much larger than the zip: Stable-Baselines3 and PyTorch do not
     compress. No more is read than it says."""
     if sum(part.file_size for part in file.infolist()) > 20 * size + 2**20:
         raise ValueError("what it says that it holds is much larger than it is")
 
 
-def _describe_memory(memory: Memory) -> dict[str, Any]:
+def _describe_sb3_memory(memory: Memory) -> dict[str, Any]:
     return {
         "actions": memory.actions.describe(),
         "change_scale": memory.change_scale.tolist(),
@@ -123,15 +123,15 @@ def _describe_memory(memory: Memory) -> dict[str, Any]:
     }
 
 
-def _read_memory(
+def _read_sb3_memory(
     policy: Policy,
     actions: dict[str, Any],
     change_scale: list[float],
     action_scale: list[float],
     measured_steps: float,
 ) -> Memory:
-    """The inverse of `_describe_memory`. Raises ValueError if it is no memory of this policy."""
-    applied = read_actions(actions, policy.kind, policy.layers[-1].weight.shape[0])
+    """The inverse of `_describe_sb3_memory`. Raises ValueError if it is no memory of this policy."""
+    applied = read_actions_in_policy_file(actions, policy.kind, policy.layers[-1].weight.shape[0])
     memory = Memory(len(change_scale), applied, key=jax.random.key(0))
     parts = lambda memory: (memory.change_scale, memory.action_scale, memory.measured_steps)  # noqa: E731
     arrays = tuple(jnp.array(number, jnp.float32) for number in (change_scale, action_scale, measured_steps))
@@ -143,7 +143,7 @@ def _read_memory(
     return memory
 
 
-def _to_state_dict(policy: Policy) -> dict[str, Any]:
+def _to_sb3_state_dict(policy: Policy) -> dict[str, Any]:
     """Our weights under the names of Stable-Baselines3's actor-critic policy."""
     *hidden, last = policy.layers
     # Activations count in torch.nn.Sequential, so layers have even numbers.
@@ -154,8 +154,8 @@ def _to_state_dict(policy: Policy) -> dict[str, Any]:
     return state | ({"log_std": policy.log_std} if isinstance(policy, GaussianPolicy) else {})
 
 
-def _from_state_dict(state: Mapping[str, np.ndarray]) -> Policy:
-    """The inverse of `_to_state_dict`, the value network left out."""
+def _from_sb3_state_dict(state: Mapping[str, np.ndarray]) -> Policy:
+    """The inverse of `_to_sb3_state_dict`, the value network left out."""
     known = (ACTOR, HEAD, "mlp_extractor.value_net.", "value_net.", "log_std")
     strange = sorted(name for name in state if not name.startswith(known))
     if strange:

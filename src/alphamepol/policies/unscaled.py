@@ -8,7 +8,7 @@ from alphamepol.errors import InputError
 from alphamepol.policies.policy import GaussianPolicy, Policy
 
 
-def unscaled(policy: Policy) -> Policy:
+def unscaled_policy(policy: Policy) -> Policy:
     """The same policy without scaling, which becomes part of its first and last layer and of its memory."""
     scaling, memory = policy.scaling, policy.memory
     if scaling is None:

@@ -37,12 +37,12 @@ FILES = (
 )
 
 
-def all_experiments(scale: Scale) -> list[Experiment]:
+def catalogue_of_experiments(scale: Scale) -> list[Experiment]:
     """In the order of the report."""
     return [file.experiment(scale) for file in FILES]
 
 
-def choose_experiments(experiments: Sequence[Experiment], asked: Sequence[str]) -> tuple[list[Claim], list[Planned]]:
+def choose_from_catalogue(experiments: Sequence[Experiment], asked: Sequence[str]) -> tuple[list[Claim], list[Planned]]:
     """The claims to decide and the runs to do; of a claim only those that it needs."""
     claims = {claim.id: claim for experiment in experiments for claim in experiment.claims}
     by_name = {experiment.name: experiment for experiment in experiments}
@@ -63,10 +63,10 @@ def choose_experiments(experiments: Sequence[Experiment], asked: Sequence[str]) 
             hint = difflib.get_close_matches(name, known, 1)
             cure = f"did you mean {hint[0]!r}?" if hint else f"choose from {', '.join(known)}"
             raise InputError(f"what: {name!r} is no experiment and no claim; {cure}")
-    return list(chosen.values()), _with_needs(runs)
+    return list(chosen.values()), _catalogue_runs_with_needs(runs)
 
 
-def _with_needs(runs: dict[Planned, None]) -> list[Planned]:
+def _catalogue_runs_with_needs(runs: dict[Planned, None]) -> list[Planned]:
     """Each after what it needs."""
     ordered: dict[Planned, None] = {}
 

@@ -13,8 +13,8 @@ from alphamepol.errors import InputError
 from alphamepol.estimation.statistics import (
     Estimate,
     Sample,
-    contrast,
-    estimate,
+    contrast_statistic,
+    estimate_statistic,
     probability_of_improvement,
     weighted_interquartile_mean,
 )
@@ -157,12 +157,12 @@ class FindsRuns(Protocol):
         ...
 
 
-def decide(claim: Claim, store: FindsRuns) -> Decision:
+def decide_claim(claim: Claim, store: FindsRuns) -> Decision:
     """What the runs in the folder say of a claim."""
-    return Decision(claim, tuple(_judge(statement, store) for statement in claim.statements))
+    return Decision(claim, tuple(_judge_claim_statement(statement, store) for statement in claim.statements))
 
 
-def _judge(statement: Statement, store: FindsRuns) -> JudgedStatement:
+def _judge_claim_statement(statement: Statement, store: FindsRuns) -> JudgedStatement:
     found = {quantity.run: store.find(quantity.run) for _, quantity in statement.terms}
     missing = tuple(run.name for run, stored in found.items() if stored is None)
     shortfalls = tuple(
@@ -179,12 +179,15 @@ def _judge(statement: Statement, store: FindsRuns) -> JudgedStatement:
         except (InputError, KeyError) as error:  # of a run from before
             missing = (f"{quantity.run.name}, which did not keep its {error}",)
             return JudgedStatement(statement, "undecided", None, (), None, missing, shortfalls)
-    if len({_tasks(stored) for stored in found.values()}) > 1:
+    if len({_tasks_behind_claim(stored) for stored in found.values()}) > 1:
         missing = tuple(f"{run.name} on the same tasks" for run in found)
         return JudgedStatement(statement, "undecided", None, (), None, missing, shortfalls)
-    sum_of_means = contrast([(factor, sample) for factor, _, sample in samples], [q.run for _, q, _ in samples])
+    sum_of_means = contrast_statistic(
+        [(factor, sample) for factor, _, sample in samples], [q.run for _, q, _ in samples]
+    )
     terms = tuple(
-        (quantity, estimate(sample), estimate(sample, weighted_interquartile_mean)) for _, quantity, sample in samples
+        (quantity, estimate_statistic(sample), estimate_statistic(sample, weighted_interquartile_mean))
+        for _, quantity, sample in samples
     )
     verdict = statement.judge(sum_of_means)
     if any(stored.share < ENOUGH for stored in found.values() if stored is not None):
@@ -195,59 +198,60 @@ def _judge(statement: Statement, store: FindsRuns) -> JudgedStatement:
     return JudgedStatement(statement, verdict, sum_of_means, terms, improvement, (), shortfalls)
 
 
-def _tasks(stored: Stored | None) -> str | None:
+def _tasks_behind_claim(stored: Stored | None) -> str | None:
     """The tasks of fine-tuning: numbers are compared task by task."""
     if stored is None or "returns" not in stored.summary:
         return None
     return json.dumps(stored.summary.get("tasks"))
 
 
-def greater(first: Quantity, second: Quantity, by: float = 0.0) -> Statement:
+def claim_greater(first: Quantity, second: Quantity, by: float = 0.0) -> Statement:
     """The first is above the second; by more than so much, or, if that is negative, at least not so much below."""
     relation = f"is not {-by:g} below" if by < 0 else ">"
     more = f" by more than {by:g}" if by > 0 else ""
     return Statement(f"{first.name} {relation} {second.name}{more}", ((1.0, first), (-1.0, second)), above=by)
 
 
-def alike(first: Quantity, second: Quantity, within: float = ALIKE) -> Statement:
+def claim_alike(first: Quantity, second: Quantity, within: float = ALIKE) -> Statement:
     terms = ((1.0, first), (-1.0, second))
     return Statement(f"{first.name} ≈ {second.name}, within {within:g}", terms, within=within)
 
 
-def above(quantity: Quantity, level: float) -> Statement:
+def claim_above(quantity: Quantity, level: float) -> Statement:
     return Statement(f"{quantity.name} > {level:g}", ((1.0, quantity),), above=level)
 
 
-def below(quantity: Quantity, level: float) -> Statement:
+def claim_below(quantity: Quantity, level: float) -> Statement:
     return Statement(f"{quantity.name} < {level:g}", ((1.0, quantity),), below=level)
 
 
-def rising(quantities: Sequence[Quantity], slack: float = ALIKE) -> tuple[Statement, ...]:
+def claim_rising(quantities: Sequence[Quantity], slack: float = ALIKE) -> tuple[Statement, ...]:
     """From first to last they rise, and no step goes down by more than the slack."""
     steps = [
-        dataclasses.replace(greater(later, earlier, by=-slack), minor=True) for earlier, later in pairwise(quantities)
+        dataclasses.replace(claim_greater(later, earlier, by=-slack), minor=True)
+        for earlier, later in pairwise(quantities)
     ]
-    return greater(quantities[-1], quantities[0]), *steps
+    return claim_greater(quantities[-1], quantities[0]), *steps
 
 
-def entropy_in(run: Planned, member: str, label: str | None = None) -> Quantity:
+def claimed_entropy_in(run: Planned, member: str, label: str | None = None) -> Quantity:
     """The entropy of a run's final policies in a member."""
     name = f"H of {label or run.label} in {member}"
     return Quantity(name, run, lambda stored: Sample.of_seeds(stored.summary["entropy"][member]))
 
 
-def mean_entropy(run: Planned) -> Quantity:
+def claimed_mean_entropy(run: Planned) -> Quantity:
     """E^1 under p_M."""
     return Quantity(f"mean H of {run.label}", run, lambda stored: Sample.of_seeds(stored.summary["mean"]))
 
 
-def final_return(run: Finetuning) -> Quantity:
+def claimed_final_return(run: Finetuning) -> Quantity:
     """The return of the last iteration of fine-tuning, of every task and seed."""
 
-    return Quantity(f"return from {run.label} in {run.member}", run, lambda stored: returns_at(stored, -1))
+    return Quantity(f"return from {run.label} in {run.member}", run, lambda stored: claimed_returns_at(stored, -1))
 
 
-def returns_at(stored: Stored, iteration: int) -> Sample:
+def claimed_returns_at(stored: Stored, iteration: int) -> Sample:
     """The returns of an iteration of fine-tuning, of every task and seed."""
     by_seed = stored.summary.get("returns_by_seed") or [stored.summary["returns"]]
     return Sample.of_tasks(np.array(by_seed, float)[:, :, iteration].T, stored.policies)

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from alphamepol.environments.make import make
-from alphamepol.estimation.statistics import Estimate, Sample, estimate
+from alphamepol.estimation.statistics import Estimate, Sample, estimate_statistic
 from alphamepol.figures.bars import draw_bars
-from alphamepol.figures.curves import draw_adaptation, draw_discriminability
+from alphamepol.figures.curves import draw_adaptation_curves, draw_discriminability_curve
 from alphamepol.figures.heat_maps import draw_heat_maps
 from alphamepol.figures.histogram import draw_entropy_histogram
 from alphamepol.figures.renders import draw_renders
@@ -36,51 +36,51 @@ class Drawing:
     runs is there, or if the figure shows no run."""
 
 
-def entropies(name: str, runs: Sequence[Planned]) -> Drawing:
+def entropies_drawing(name: str, runs: Sequence[Planned]) -> Drawing:
     """Bars of the entropy of every method in every member."""
     caption = (
         "State entropy of the final policies in each member: mean over seeds with 95 % intervals. Dashed: the ceiling, "
         "the entropy of the uniform distribution over the free space, where it is known."
     )
-    return Drawing(f"{name}-entropies", caption, tuple(runs), _draw_entropies)
+    return Drawing(f"{name}-entropies", caption, tuple(runs), _make_entropies_drawing)
 
 
-def heat_maps(name: str, runs: Sequence[Planned]) -> Drawing:
+def heat_maps_drawing(name: str, runs: Sequence[Planned]) -> Drawing:
     """Heat-maps of every method in every member."""
     caption = "Where each method goes in each member: share of time on a log scale, all seeds together."
-    return Drawing(f"{name}-heat-maps", caption, tuple(runs), _draw_heat_maps)
+    return Drawing(f"{name}-heat-maps", caption, tuple(runs), _make_heat_maps_drawing)
 
 
-def histogram(name: str, runs: Sequence[Planned]) -> Drawing:
+def histogram_drawing(name: str, runs: Sequence[Planned]) -> Drawing:
     """Histograms of the entropy of single trajectories."""
     caption = "Entropy of single trajectories under p_M, members stacked."
-    return Drawing(f"{name}-histogram", caption, tuple(runs), _draw_histogram)
+    return Drawing(f"{name}-histogram", caption, tuple(runs), _make_histogram_drawing)
 
 
-def returns(name: str, member: str, runs: Sequence[Finetuning]) -> Drawing:
+def returns_drawing(name: str, member: str, runs: Sequence[Finetuning]) -> Drawing:
     """Curves of the return along fine-tuning, and maps of the goals."""
     caption = f"Return of TRPO in {member} from each initial policy: mean over the tasks, 95 % bands over tasks."
-    return Drawing(f"{name}-{member}-returns", caption, tuple(runs), _draw_returns)
+    return Drawing(f"{name}-{member}-returns", caption, tuple(runs), _make_returns_drawing)
 
 
-def renders(name: str, caption: str, ids: Mapping[str, str]) -> Drawing:
+def renders_drawing(name: str, caption: str, ids: Mapping[str, str]) -> Drawing:
     """Pictures of members at their start; `ids` maps titles to Gymnasium ids."""
-    return Drawing(f"{name}-render", caption, (), partial(_draw_renders, ids=ids))
+    return Drawing(f"{name}-render", caption, (), partial(_make_renders_drawing, ids=ids))
 
 
-def adaptation(name: str, run: Metatraining) -> Drawing:
+def adaptation_drawing(name: str, run: Metatraining) -> Drawing:
     """MAML's return before and after its inner step."""
     caption = f"MAML+R on {run.class_name}: return before and after the inner step along meta-training."
-    return Drawing(f"{name}-{run.class_name}-adaptation", caption, (run,), _draw_adaptation)
+    return Drawing(f"{name}-{run.class_name}-adaptation", caption, (run,), _make_adaptation_drawing)
 
 
-def discriminability(name: str, run: Metatraining) -> Drawing:
+def discriminability_drawing(name: str, run: Metatraining) -> Drawing:
     """How well DIAYN's skills are told apart."""
     caption = f"DIAYN on {run.class_name}: how well its skills are told apart."
-    return Drawing(f"{name}-{run.class_name}-discriminability", caption, (run,), _draw_discriminability)
+    return Drawing(f"{name}-{run.class_name}-discriminability", caption, (run,), _make_discriminability_drawing)
 
 
-def _draw_entropies(found: Found, folder: Path, name: str) -> None:
+def _make_entropies_drawing(found: Found, folder: Path, name: str) -> None:
     groups: dict[str, dict[str, Estimate]] = {}
     levels: dict[str, float] = {}
     for run, stored in found.items():
@@ -88,33 +88,33 @@ def _draw_entropies(found: Found, folder: Path, name: str) -> None:
             # A policy trained for one member alone is shown there.
             if run.member_alone not in (None, number):
                 continue
-            groups.setdefault(member, {})[run.label] = estimate(Sample.of_seeds(values))
+            groups.setdefault(member, {})[run.label] = estimate_statistic(Sample.of_seeds(values))
             if (ceiling := stored.summary["ceiling"][member]) is not None:
                 levels[member] = ceiling
     if groups:
         draw_bars(groups, folder, name, ylabel="state entropy", levels=levels)
 
 
-def _draw_heat_maps(found: Found, folder: Path, name: str) -> None:
+def _make_heat_maps_drawing(found: Found, folder: Path, name: str) -> None:
     shown = {run: stored for run, stored in found.items() if stored.evaluated}
-    evaluations = {_distinct_label(run, stored): stored.evaluation for run, stored in shown.items()}
+    evaluations = {_distinct_label_in_drawings(run, stored): stored.evaluation for run, stored in shown.items()}
     if evaluations:
         draw_heat_maps(evaluations, make(next(iter(found)).class_name), folder, name, FORMATS)
 
 
-def _distinct_label(run: Planned, stored: Stored) -> str:
+def _distinct_label_in_drawings(run: Planned, stored: Stored) -> str:
     """The label of a run; policies trained for one member alone, of which there are several, name that member."""
     alone = run.member_alone
     return run.label if alone is None else f"trained in {stored.summary['members'][alone]}"
 
 
-def _draw_histogram(found: Found, folder: Path, name: str) -> None:
+def _make_histogram_drawing(found: Found, folder: Path, name: str) -> None:
     evaluations = {run.label: stored.evaluation for run, stored in found.items() if stored.evaluated}
     if evaluations:
         draw_entropy_histogram(evaluations, folder, name, FORMATS)
 
 
-def _draw_returns(found: Found, folder: Path, name: str) -> None:
+def _make_returns_drawing(found: Found, folder: Path, name: str) -> None:
     if not found:
         return
     run, stored = next(iter(found.items()))
@@ -127,17 +127,17 @@ def _draw_returns(found: Found, folder: Path, name: str) -> None:
     draw_returns(curves, tasks, make(run.class_name)[run.member], folder, name, FORMATS)
 
 
-def _draw_renders(found: Found, folder: Path, name: str, *, ids: Mapping[str, str]) -> None:
+def _make_renders_drawing(found: Found, folder: Path, name: str, *, ids: Mapping[str, str]) -> None:
     draw_renders(ids, folder, name, FORMATS)
 
 
-def _draw_adaptation(found: Found, folder: Path, name: str) -> None:
+def _make_adaptation_drawing(found: Found, folder: Path, name: str) -> None:
     for stored in found.values():
         before, after = (np.array(stored.summary[part]) for part in ("return_before", "return_after"))
-        draw_adaptation(before, after, folder, name, FORMATS)
+        draw_adaptation_curves(before, after, folder, name, FORMATS)
 
 
-def _draw_discriminability(found: Found, folder: Path, name: str) -> None:
+def _make_discriminability_drawing(found: Found, folder: Path, name: str) -> None:
     for stored in found.values():
         values = np.array(stored.summary["discriminability"])
-        draw_discriminability(values, stored.summary["skills"], folder, name, FORMATS)
+        draw_discriminability_curve(values, stored.summary["skills"], folder, name, FORMATS)

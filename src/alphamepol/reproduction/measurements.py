@@ -12,39 +12,40 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
-from alphamepol.algorithms.alphamepol.start import untrained_policies
+from alphamepol.algorithms.alphamepol.start import untrained_start_policies
 from alphamepol.algorithms.alphamepol.update import on_policy_gradient
-from alphamepol.compute.keys import seed_keys, split_purposes
+from alphamepol.compute.devices import device_name, wait_for_devices
+from alphamepol.compute.keys import seed_keys, split_keys_by_purpose
 from alphamepol.compute.mapping import map_leading_axis
-from alphamepol.compute.stopwatch import EVALUATION, Stopwatch, wait
+from alphamepol.compute.stopwatch import EVALUATION, Stopwatch
 from alphamepol.environments.host import AnyClass
-from alphamepol.environments.make import resolve_class
+from alphamepol.environments.make import make_class
 from alphamepol.estimation.entropy import particle_entropy
 from alphamepol.estimation.knn import Neighbourhood
-from alphamepol.estimation.risk import tail_count
+from alphamepol.estimation.risk import risk_tail_count
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
-from alphamepol.measuring.evaluation import measure_policies
 from alphamepol.measuring.evaluation_files import save_evaluation
-from alphamepol.measuring.particles import units_of
-from alphamepol.measuring.samples import SamplePlan, draw_epoch
+from alphamepol.measuring.exploration import measure_exploration
+from alphamepol.measuring.particles import units_of_particles
+from alphamepol.measuring.samples import SamplePlan, draw_sample_members
 from alphamepol.policies.policy import Policy, stack_policies
-from alphamepol.runs.description import describe, device_name
+from alphamepol.runs.description import describe_run
 from alphamepol.runs.folder import RunFolder
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.settings.conversion import settings_to_dict
 
 
-def measure_untrained(class_name: str, config: PretrainConfig, folder: Path) -> None:
+def untrained_measurement(class_name: str, config: PretrainConfig, folder: Path) -> None:
     """Evaluate the policies that pre-training with these settings begins with, not regressed."""
-    environment_class, stopwatch, run = resolve_class(class_name, config.probabilities), Stopwatch(), RunFolder(folder)
-    description = _describe("untrained", environment_class, config)
+    environment_class, stopwatch, run = make_class(class_name, config.probabilities), Stopwatch(), RunFolder(folder)
+    description = _describe_measurement("untrained", environment_class, config)
     with run.claim(description, resume=run.config.is_file()):
         with stopwatch.phase(EVALUATION):
-            policies = untrained_policies(environment_class, config)
+            policies = untrained_start_policies(environment_class, config)
             track = partial(rich.progress.track, description=f"untrained policies in {class_name}", transient=True)
             with jax.default_matmul_precision(config.matmul_precision):
-                evaluation = measure_policies(
+                evaluation = measure_exploration(
                     policies,
                     environment_class,
                     config,
@@ -54,33 +55,45 @@ def measure_untrained(class_name: str, config: PretrainConfig, folder: Path) -> 
                 )
         save_evaluation(evaluation, run.evaluation)
         numbers = {"method": "random", "label": "Random", **evaluation.to_dict()}
-        _finish(run, numbers, stopwatch)
+        _finish_measurement(run, numbers, stopwatch)
 
 
-def measure_gradient_variance(init: Path, class_name: str, config: PretrainConfig, batches: int, folder: Path) -> None:
+def gradient_variance_measurement(
+    init: Path, class_name: str, config: PretrainConfig, batches: int, folder: Path
+) -> None:
     """Sample many batches with the final policies of a run; compare the gradients (E8') and (E9) of each.
 
     `variance_with_baseline` and `variance_without` are, per seed, the sum over all parameters of the variance from
     batch to batch; `squared_mean_…` is the squared length of the mean gradient.
     """
-    environment_class, stopwatch, run = resolve_class(class_name, config.probabilities), Stopwatch(), RunFolder(folder)
-    description = {**_describe("gradient-variance", environment_class, config), "init": str(init), "batches": batches}
+    environment_class, stopwatch, run = make_class(class_name, config.probabilities), Stopwatch(), RunFolder(folder)
+    description = {
+        **_describe_measurement("gradient-variance", environment_class, config),
+        "init": str(init),
+        "batches": batches,
+    }
     with run.claim(description, resume=run.config.is_file()):
         policies = RunFolder(init).load_policies()
         stacked = stack_policies(list(policies.values()))
         plan = SamplePlan.of(environment_class, config, list(policies))
-        keys = split_purposes(seed_keys(list(policies))).evaluation
+        keys = split_keys_by_purpose(seed_keys(list(policies))).evaluation
         found: dict[bool, list[np.ndarray]] = {True: [], False: []}
-        tail_size = tail_count(config.alpha, config.minibatches)
+        tail_size = risk_tail_count(config.alpha, config.minibatches)
         with stopwatch.phase(EVALUATION), jax.default_matmul_precision(config.matmul_precision):
             for batch in rich.progress.track(range(batches), "gradients of batches", transient=True):
-                members, batch_keys = draw_epoch(keys, batch, environment_class.probabilities, config.minibatches)
+                members, batch_keys = draw_sample_members(
+                    keys, batch, environment_class.probabilities, config.minibatches
+                )
                 trajectories = plan.collect(stacked, members, f"batch {batch}", keys=batch_keys)
-                measured = plan.measure(trajectories, units_of(stacked), f"batch {batch}", keys=batch_keys)
+                measured = plan.measure(trajectories, units_of_particles(stacked), f"batch {batch}", keys=batch_keys)
                 neighbourhood = measured.neighbourhood
                 for baseline, gradients in found.items():
                     gradients.append(
-                        np.asarray(wait(_gradients(stacked, trajectories, neighbourhood, tail_size, baseline)))
+                        np.asarray(
+                            wait_for_devices(
+                                _gradients_for_measurement(stacked, trajectories, neighbourhood, tail_size, baseline)
+                            )
+                        )
                     )
         numbers: dict[str, Any] = {
             "method": config.method,
@@ -93,11 +106,11 @@ def measure_gradient_variance(init: Path, class_name: str, config: PretrainConfi
             name = "with_baseline" if baseline else "without"
             numbers[f"variance_{name}"] = values.var(axis=0, ddof=1).sum(axis=-1).tolist()
             numbers[f"squared_mean_{name}"] = (values.mean(axis=0) ** 2).sum(axis=-1).tolist()
-        _finish(run, numbers, stopwatch)
+        _finish_measurement(run, numbers, stopwatch)
 
 
 @partial(jax.jit, static_argnums=(3, 4))
-def _gradients(
+def _gradients_for_measurement(
     policies: Policy, trajectories: Trajectories, neighbourhood: Neighbourhood, tail_size: int, baseline: bool
 ) -> Float[Array, "seeds parameters"]:
     def one_seed(
@@ -110,11 +123,11 @@ def _gradients(
     return map_leading_axis(one_seed)(policies, trajectories, neighbourhood)
 
 
-def _describe(command: str, environment_class: AnyClass, config: PretrainConfig) -> dict[str, Any]:
+def _describe_measurement(command: str, environment_class: AnyClass, config: PretrainConfig) -> dict[str, Any]:
     parts = {"members_sha256": environment_class.fingerprint, "config": settings_to_dict(config)}
-    return describe(command, environment_class.name, parts)
+    return describe_run(command, environment_class.name, parts)
 
 
-def _finish(run: RunFolder, numbers: dict[str, Any], stopwatch: Stopwatch) -> None:
+def _finish_measurement(run: RunFolder, numbers: dict[str, Any], stopwatch: Stopwatch) -> None:
     # The summary comes last: a run that has one is whole.
     write_atomically(run.summary, to_json({**numbers, "seconds": stopwatch.so_far(), "device": device_name()}))

@@ -106,11 +106,11 @@ class Pretraining:
     @property
     def member_alone(self) -> int | None:
         """The number of the member that it is trained for alone, if it is."""
-        return member_alone(self.config.probabilities)
+        return member_planned_alone(self.config.probabilities)
 
     @property
     def identity(self) -> Identity:
-        return identity_of(self.command, self.class_name, self.config)
+        return identity_of_planned_run(self.command, self.class_name, self.config)
 
     def do(self, folder: Path, find: FindFolder) -> None:
         from alphamepol.algorithms.alphamepol.run import pretrain
@@ -136,12 +136,12 @@ class Untrained:
 
     @property
     def identity(self) -> Identity:
-        return identity_of(self.command, self.class_name, self.config)
+        return identity_of_planned_run(self.command, self.class_name, self.config)
 
     def do(self, folder: Path, find: FindFolder) -> None:
-        from alphamepol.reproduction.measurements import measure_untrained
+        from alphamepol.reproduction.measurements import untrained_measurement
 
-        measure_untrained(self.class_name, self.config, folder)
+        untrained_measurement(self.class_name, self.config, folder)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Metatraining:
     @property
     def identity(self) -> Identity:
         skills = {} if self.diayn is None else {"diayn": self.diayn.identity}
-        return identity_of(self.command, self.class_name, self.config, **skills)
+        return identity_of_planned_run(self.command, self.class_name, self.config, **skills)
 
     def do(self, folder: Path, find: FindFolder) -> None:
         from alphamepol.algorithms.metatraining.run import metatrain
@@ -206,7 +206,7 @@ class Finetuning:
     @property
     def identity(self) -> Identity:
         init = "random" if self.init is None else self.init.identity
-        return identity_of(self.command, self.class_name, self.config, member=self.member, init=init)
+        return identity_of_planned_run(self.command, self.class_name, self.config, member=self.member, init=init)
 
     def do(self, folder: Path, find: FindFolder) -> None:
 
@@ -254,20 +254,20 @@ class GradientVariance:
     @property
     def identity(self) -> Identity:
         parts = {"init": self.init.identity, "batches": self.batches}
-        return identity_of(self.command, self.class_name, self.config, **parts)
+        return identity_of_planned_run(self.command, self.class_name, self.config, **parts)
 
     def do(self, folder: Path, find: FindFolder) -> None:
-        from alphamepol.reproduction.measurements import measure_gradient_variance
+        from alphamepol.reproduction.measurements import gradient_variance_measurement
 
-        measure_gradient_variance(find(self.init), self.class_name, self.config, self.batches, folder)
+        gradient_variance_measurement(find(self.init), self.class_name, self.config, self.batches, folder)
 
 
-def member_alone(probabilities: Sequence[float]) -> int | None:
+def member_planned_alone(probabilities: Sequence[float]) -> int | None:
     """The number of the only member that can be drawn, if others were there."""
     return list(probabilities).index(1) if len(probabilities) > 1 and 1 in probabilities else None
 
 
-def identity_of(command: str, class_name: str, config: AnyConfig, **parts: Any) -> Identity:
+def identity_of_planned_run(command: str, class_name: str, config: AnyConfig, **parts: Any) -> Identity:
     """Of the settings only those that differ from their defaults: a field that is added later changes nothing."""
     ignored = ["checkpoint_every", "diagnostics"] + (["evaluation_batches"] if command != "untrained" else [])
     if command == "finetune" and parts["init"] != "random":
@@ -280,13 +280,17 @@ def identity_of(command: str, class_name: str, config: AnyConfig, **parts: Any) 
     return {"command": command, "class": class_name, "config": changed, **parts}
 
 
-def hash_of(identity: Identity) -> str:
+def hash_of_planned_run(identity: Identity) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
-def family_of(identity: Identity) -> Identity:
+def family_of_planned_run(identity: Identity) -> Identity:
     """The identity without amounts, its own and those of the runs that it began from."""
     dropped = AMOUNTS[identity["command"]]
     config = {name: value for name, value in identity["config"].items() if name not in dropped}
-    inner = {part: family_of(identity[part]) for part in ("init", "diayn") if isinstance(identity.get(part), dict)}
+    inner = {
+        part: family_of_planned_run(identity[part])
+        for part in ("init", "diayn")
+        if isinstance(identity.get(part), dict)
+    }
     return {**identity, "config": config, **inner}

@@ -10,17 +10,23 @@ from rich.text import Text
 from alphamepol.errors import InputError, RunError
 from alphamepol.figures.tables import plain_table
 from alphamepol.files.atomic import write_atomically
-from alphamepol.files.json_files import read_json, to_json
-from alphamepol.files.locks import held
-from alphamepol.reproduction.catalogue import all_experiments, choose_experiments
-from alphamepol.reproduction.claims import Decision, decide
-from alphamepol.reproduction.estimates import Clock
+from alphamepol.files.json_files import to_json
+from alphamepol.files.locks import folder_lock_held
+from alphamepol.reproduction.catalogue import catalogue_of_experiments, choose_from_catalogue
+from alphamepol.reproduction.claims import Decision, decide_claim
 from alphamepol.reproduction.experiment import Experiment
 from alphamepol.reproduction.planned import Metatraining, Planned, Pretraining
-from alphamepol.reproduction.report import report_runs, shown, write_report
-from alphamepol.reproduction.scale import Scale, ScaleName
-from alphamepol.reproduction.store import Store, has_products
-from alphamepol.runs.folder import RunFolder, default_folder
+from alphamepol.reproduction.report import report_runs, reported_estimate, write_report
+from alphamepol.reproduction.run_times import Clock
+from alphamepol.reproduction.scale import (
+    Scale,
+    ScaleName,
+    check_reproduction_scale,
+    read_reproduction_scale,
+    reproduction_scale_file,
+)
+from alphamepol.reproduction.store import Store, stored_run_has_products
+from alphamepol.runs.folder import RunFolder, default_run_folder
 from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
 from alphamepol.runs.progress import duration
 
@@ -45,35 +51,35 @@ def reproduce(
     - `folder`: where everything goes; by default `runs/reproduction-SCALE`.
     - `dry_run`: only list the runs, what is done already, and about how long the rest will take on this device.
     """
-    console, folder = Console(highlight=False), Path(folder) if folder else default_folder("reproduction", scale)
-    experiments = all_experiments(Scale(scale))
-    claims, runs = choose_experiments(experiments, what or ["all"])
-    _check_scale(folder, scale)
+    console, folder = Console(highlight=False), Path(folder) if folder else default_run_folder("reproduction", scale)
+    experiments = catalogue_of_experiments(Scale(scale))
+    claims, runs = choose_from_catalogue(experiments, what or ["all"])
+    check_reproduction_scale(folder, scale)
     store = Store(folder)
-    _say(console, store.problems)
+    _say_of_reproduction(console, store.problems)
     if dry_run:
-        console.print(_plan_table(runs, store))
+        console.print(_table_of_runs_to_reproduce(runs, store))
         return
     try:
-        with held(folder), interrupts() as received:
-            write_atomically(_marker(folder), to_json({"scale": scale}))
-            failures = _do(runs, store, console, received)
-            release_policies(experiments, store)
-            decisions = _decide_all(experiments, store)
-            page = write_page(experiments, store, decisions, console)
+        with folder_lock_held(folder), interrupts() as received:
+            write_atomically(reproduction_scale_file(folder), to_json({"scale": scale}))
+            failures = _reproduce_runs(runs, store, console, received)
+            release_reproduced_policies(experiments, store)
+            decisions = _decide_what_was_reproduced(experiments, store)
+            page = write_reproduced_page(experiments, store, decisions, console)
     except KeyboardInterrupt as interrupt:
         raise RunInterrupted from interrupt
-    console.print(verdict_table([decisions[claim.id] for claim in claims]))
+    console.print(reproduced_verdict_table([decisions[claim.id] for claim in claims]))
     console.print(f"Report: {page}    Runs: {store.runs}    Figures: {folder / 'figures'}", soft_wrap=True)
     if failures:
         raise RunError(f"{len(failures)} of {len(runs)} runs could not be done: {'; '.join(failures)}")
 
 
-def _decide_all(experiments: Sequence[Experiment], store: Store) -> dict[str, Decision]:
-    return {claim.id: decide(claim, store) for experiment in experiments for claim in experiment.claims}
+def _decide_what_was_reproduced(experiments: Sequence[Experiment], store: Store) -> dict[str, Decision]:
+    return {claim.id: decide_claim(claim, store) for experiment in experiments for claim in experiment.claims}
 
 
-def write_page(
+def write_reproduced_page(
     experiments: Sequence[Experiment],
     store: Store,
     decisions: Mapping[str, Decision],
@@ -91,11 +97,11 @@ def write_page(
             try:
                 drawing.draw(found, store.folder / "figures", drawing.name)
             except (InputError, RunError, ImportError, KeyError, ValueError) as error:
-                _say(console, [f"figure {drawing.name} was left out: {error}"])
+                _say_of_reproduction(console, [f"figure {drawing.name} was left out: {error}"])
     return write_report(store, experiments, list(decisions.values()), path)
 
 
-def release_policies(experiments: Sequence[Experiment], store: Store) -> None:
+def release_reproduced_policies(experiments: Sequence[Experiment], store: Store) -> None:
     """Copy the first seed's policy of every method on a whole class to where it can be found by class and method."""
     for run in dict.fromkeys(run for experiment in experiments for run in experiment.runs):
         if not isinstance(run, Pretraining | Metatraining) or run.member_alone is not None:
@@ -107,14 +113,14 @@ def release_policies(experiments: Sequence[Experiment], store: Store) -> None:
             write_atomically(store.folder / "policies" / run.class_name / f"{name}.safetensors", path.read_bytes())
 
 
-def _do(runs: Sequence[Planned], store: Store, console: Console, received: Interrupts) -> list[str]:
+def _reproduce_runs(runs: Sequence[Planned], store: Store, console: Console, received: Interrupts) -> list[str]:
     """Do one after the other; returns why some could not be done."""
     failures: list[str] = []
     failed: set[Planned] = set()
     to_do = [run for run in runs if not store.is_done(run)]
     clock = Clock(store)
     for number, run in enumerate(to_do):
-        reason = _hindrance(run, store, failed)
+        reason = _hindrance_to_reproduce(run, store, failed)
         if reason is None:
             left = sum(clock.seconds(other) for other in to_do[number:])
             console.rule(f"run {number + 1} of {len(to_do)}, about {duration(left)} left in all", align="left")
@@ -123,7 +129,7 @@ def _do(runs: Sequence[Planned], store: Store, console: Console, received: Inter
             except Exception as error:  # of whatever kind: hours of other runs may follow
                 reason = str(error).strip() or type(error).__name__
         if reason is not None:
-            _say(console, [f"{run.name}: {reason}"])
+            _say_of_reproduction(console, [f"{run.name}: {reason}"])
             failures.append(f"{run.name} ({reason.splitlines()[0]})")
             failed.add(run)
         store.look()
@@ -131,38 +137,38 @@ def _do(runs: Sequence[Planned], store: Store, console: Console, received: Inter
     return failures
 
 
-def _hindrance(run: Planned, store: Store, failed: set[Planned]) -> str | None:
+def _hindrance_to_reproduce(run: Planned, store: Store, failed: set[Planned]) -> str | None:
     """Why a run cannot be begun, if it cannot."""
     for needed in run.needs:
         if needed in failed:
             return f"it needs {needed.name}"
         place = store.place_of(needed)
-        if store.is_done(needed) and not has_products(place):
+        if store.is_done(needed) and not stored_run_has_products(place):
             return f"it needs the policies of {place}, which were not kept; give another --folder to train them"
     return None
 
 
-def _say(console: Console, sentences: Sequence[str]) -> None:
+def _say_of_reproduction(console: Console, sentences: Sequence[str]) -> None:
     for sentence in sentences:
         console.print(sentence, soft_wrap=True, markup=False)
 
 
-def _plan_table(runs: Sequence[Planned], store: Store) -> Table:
+def _table_of_runs_to_reproduce(runs: Sequence[Planned], store: Store) -> Table:
     clock = Clock(store)
     rows, left = [], 0.0
     for run in runs:
         seconds = 0.0 if store.is_done(run) else clock.seconds(run)
         left += seconds
         time = "" if store.is_done(run) else f"about {duration(seconds)}"
-        rows.append((run.name, str(run.config.seeds), _state(run, store), time))
+        rows.append((run.name, str(run.config.seeds), _state_of_run_to_reproduce(run, store), time))
     total = "all that is left", "", "", f"about {duration(left)}"
     return plain_table("runs", ("run", "seeds", "state", "time"), rows, left=("run", "state"), total=total)
 
 
-def _state(run: Planned, store: Store) -> str:
+def _state_of_run_to_reproduce(run: Planned, store: Store) -> str:
     if store.is_done(run):
         return "done"
-    if _hindrance(run, store, set()):
+    if _hindrance_to_reproduce(run, store, set()):
         return "policies not kept"
     if (store.place_of(run) / "config.json").is_file():
         return "begun"
@@ -170,12 +176,12 @@ def _state(run: Planned, store: Store) -> str:
     return f"only shorter: {shorter.shortfall}" if shorter else "to do"
 
 
-def verdict_table(decisions: Sequence[Decision]) -> Table:
+def reproduced_verdict_table(decisions: Sequence[Decision]) -> Table:
     """Claims, what the numbers are, and the verdicts."""
     rows = []
     for decision in decisions:
         for number, part in enumerate(decision.parts):
-            found = "not run" if part.found is None else shown(part.found)
+            found = "not run" if part.found is None else reported_estimate(part.found)
             name = Text(decision.claim.id) if number == 0 else Text()
             if number == 0:
                 name.append(f"\n{decision.verdict}", COLOURS[decision.verdict])
@@ -184,33 +190,6 @@ def verdict_table(decisions: Sequence[Decision]) -> Table:
     header = ("claim", "statement", "found [95 %]", "verdict")
     title = "what the paper says, and what these runs say"
     return plain_table(title, header, rows, left=header, lines=True)
-
-
-def _marker(folder: Path) -> Path:
-    return folder / "reproduction.json"
-
-
-def scale_of(folder: Path) -> ScaleName | None:
-    """The scale of the reproduction in a folder; None if there is none."""
-    try:
-        found = read_json(_marker(folder))["scale"]
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"folder: {_marker(folder)} cannot be read ({error})") from error
-    if found not in ("quick", "paper"):
-        raise InputError(f"folder: {_marker(folder)} names the scale {found!r}; only quick and paper are known")
-    return found
-
-
-def _check_scale(folder: Path, scale: ScaleName) -> None:
-    if folder.is_file():
-        raise InputError(f"folder: {folder} is a file; give the name of a folder")
-    found = scale_of(folder)
-    if found is not None and found != scale:
-        raise InputError(
-            f"folder: {folder} holds a reproduction at scale {found}, not {scale}; choose another --folder"
-        )
 
 
 def report(folders: str | Path | Sequence[str | Path], out: str | Path | None = None) -> Path:
@@ -225,12 +204,12 @@ def report(folders: str | Path | Sequence[str | Path], out: str | Path | None = 
     if not folders:
         raise InputError("folder: none was given; name that of a reproduction, or of runs")
     first, out = folders[0], Path(out) if out else None
-    scale = scale_of(first) if len(folders) == 1 else None
+    scale = read_reproduction_scale(first) if len(folders) == 1 else None
     if scale is None:
         path = out or (first / "report.html" if len(folders) == 1 else Path("report.html"))
         report_runs(folders, path)
         return path
     store, console = Store(first), Console(highlight=False)
-    _say(console, store.problems)
-    experiments = all_experiments(Scale(scale))
-    return write_page(experiments, store, _decide_all(experiments, store), console, out)
+    _say_of_reproduction(console, store.problems)
+    experiments = catalogue_of_experiments(Scale(scale))
+    return write_reproduced_page(experiments, store, _decide_what_was_reproduced(experiments, store), console, out)

@@ -2,12 +2,15 @@
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeVar
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
-from alphamepol.algorithms.finetuning.names import DEFAULT, own_settings
+from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT, own_settings_by_finetuner_name
 from alphamepol.algorithms.metatraining.config import MetaMethod, MetatrainConfig
-from alphamepol.environments.registry import find_entry
+from alphamepol.environments.registry import find_registered_class
+from alphamepol.errors import InputError
+from alphamepol.files.json_files import read_json
 from alphamepol.reproduction.planned import Finetuning, Metatraining, Pretraining, Untrained
 
 ScaleName = Literal["quick", "paper"]
@@ -47,7 +50,7 @@ class Scale:
 
     def untrained(self, class_name: str, *, seeds: int = 10) -> Untrained:
         """Random, with the noise that keeps its particles apart."""
-        entry = find_entry(class_name)
+        entry = find_registered_class(class_name)
         noise = entry.noise_of_random if entry else 0.0
         return Untrained(class_name, self.pretraining(class_name, seeds=seeds, feature_noise=noise).config)
 
@@ -55,7 +58,7 @@ class Scale:
         self, class_name: str, member: str, init: Pretraining | Metatraining | None, *, seeds: int = 3
     ) -> Finetuning:
         """Fine-tuning on the paper's tasks; `seeds` times each, in a miniature as often as its settings say."""
-        config = self.settings(class_name, type(own_settings(DEFAULT)))
+        config = self.settings(class_name, type(own_settings_by_finetuner_name(DEFAULT)))
         if self.name == "paper":
             config = dataclasses.replace(config, seeds=seeds)
         return Finetuning(class_name, member, config, init)
@@ -67,7 +70,36 @@ class Scale:
 
     def settings(self, class_name: str, kind: type[Settings]) -> Settings:
         """The settings of a kind for a class at this scale."""
-        entry = find_entry(class_name)
+        entry = find_registered_class(class_name)
         found = entry and entry.settings("paper" if self.name == "paper" else "miniature", kind)
         assert found is not None, f"{class_name} has no {kind.__name__} at the scale {self.name}"
         return found
+
+
+def reproduction_scale_file(folder: Path) -> Path:
+    return folder / "reproduction.json"
+
+
+def read_reproduction_scale(folder: Path) -> ScaleName | None:
+    """The scale of the reproduction in a folder; None if there is none."""
+    try:
+        found = read_json(reproduction_scale_file(folder))["scale"]
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"folder: {reproduction_scale_file(folder)} cannot be read ({error})") from error
+    if found not in ("quick", "paper"):
+        raise InputError(
+            f"folder: {reproduction_scale_file(folder)} names the scale {found!r}; only quick and paper are known"
+        )
+    return found
+
+
+def check_reproduction_scale(folder: Path, scale: ScaleName) -> None:
+    if folder.is_file():
+        raise InputError(f"folder: {folder} is a file; give the name of a folder")
+    found = read_reproduction_scale(folder)
+    if found is not None and found != scale:
+        raise InputError(
+            f"folder: {folder} holds a reproduction at scale {found}, not {scale}; choose another --folder"
+        )

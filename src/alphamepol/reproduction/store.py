@@ -9,10 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
-from alphamepol.algorithms.finetuning.names import DEFAULT, own_settings
+from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT, own_settings_by_finetuner_name
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.errors import InputError
-from alphamepol.reproduction.planned import AMOUNTS, AnyConfig, Identity, Planned, family_of, hash_of, identity_of
+from alphamepol.reproduction.planned import (
+    AMOUNTS,
+    AnyConfig,
+    Identity,
+    Planned,
+    family_of_planned_run,
+    hash_of_planned_run,
+    identity_of_planned_run,
+)
 from alphamepol.runs.folder import RunFolder
 from alphamepol.settings.conversion import settings_from_dict
 
@@ -20,7 +28,7 @@ CONFIGS: dict[str, type[AnyConfig]] = {
     "pretrain": PretrainConfig,
     "untrained": PretrainConfig,
     "gradient-variance": PretrainConfig,
-    "finetune": type(own_settings(DEFAULT)),
+    "finetune": type(own_settings_by_finetuner_name(DEFAULT)),
     "metatrain": MetatrainConfig,
 }
 """By command, the kind of its settings."""
@@ -106,11 +114,11 @@ class Store:
         described: dict[Path, dict[str, Any]] = {}
         for path in sorted(self.runs.glob("**/config.json")):
             try:
-                described[path.parent.relative_to(self.runs)] = _read(path.parent)
+                described[path.parent.relative_to(self.runs)] = _read_stored_description(path.parent)
             except InputError as error:
                 self.problems.append(f"left aside: {error}")
         for place, description in described.items():
-            identity = _identity(place, described)
+            identity = _identity_of_stored_run(place, described)
             if identity is None:
                 self.problems.append(f"left aside: {self.runs / place} began from {description.get('init')}, not there")
                 continue
@@ -118,57 +126,59 @@ class Store:
             stored = Stored(self.runs / place, description, config, identity)
             if (stored.folder / "summary.json").is_file() and not stored.finished:
                 self.problems.append(f"left aside: {stored.folder / 'summary.json'} cannot be read")
-            known = self._by_hash.get(hash_of(identity))
+            known = self._by_hash.get(hash_of_planned_run(identity))
             if known is None or stored.completeness > known.completeness:
-                self._by_hash[hash_of(identity)] = stored
+                self._by_hash[hash_of_planned_run(identity)] = stored
 
     def all(self) -> list[Stored]:
         return [stored for stored in self._by_hash.values() if stored.finished]
 
     def find(self, planned: Planned) -> Stored | None:
         """The finished run that was planned, or else the longest one that is the same but shorter."""
-        exact = self._by_hash.get(hash_of(planned.identity))
+        exact = self._by_hash.get(hash_of_planned_run(planned.identity))
         if exact is not None and exact.finished:
             return exact
-        family = family_of(planned.identity)
+        family = family_of_planned_run(planned.identity)
         shorter = []
         for stored in self.all():
-            if family_of(stored.identity) == family and (short := _shortfalls(planned.identity, stored.identity)):
+            if family_of_planned_run(stored.identity) == family and (
+                short := _shortfalls_of_stored_run(planned.identity, stored.identity)
+            ):
                 said = ", ".join(f"{found:g} of {asked:g} {field}" for field, found, asked in short)
                 share = math.prod(found / asked for _, found, asked in short)
                 shorter.append(dataclasses.replace(stored, shortfall=said, share=share))
         return max(shorter, key=lambda stored: stored.share, default=None)
 
     def is_done(self, planned: Planned) -> bool:
-        stored = self._by_hash.get(hash_of(planned.identity))
+        stored = self._by_hash.get(hash_of_planned_run(planned.identity))
         return stored is not None and stored.finished
 
     def place_of(self, planned: Planned) -> Path:
         """The folder in which it was begun, or a new one."""
-        stored = self._by_hash.get(hash_of(planned.identity))
-        return stored.folder if stored else self.runs / f"{planned.name}-{hash_of(planned.identity)[:8]}"
+        stored = self._by_hash.get(hash_of_planned_run(planned.identity))
+        return stored.folder if stored else self.runs / f"{planned.name}-{hash_of_planned_run(planned.identity)[:8]}"
 
 
-def has_products(folder: Path) -> bool:
+def stored_run_has_products(folder: Path) -> bool:
     """Whether what others begin from was kept of a run: policies, or what tells skills apart."""
     return any(any((folder / name).glob("*.safetensors")) for name in ("policy", "discriminator"))
 
 
-def read_runs(folders: Sequence[Path]) -> list[Stored]:
+def read_stored_runs(folders: Sequence[Path]) -> list[Stored]:
     """The runs in some folders, whatever they are of."""
-    described = {Path(folder.resolve().name): _read(folder) for folder in folders}
+    described = {Path(folder.resolve().name): _read_stored_description(folder) for folder in folders}
     found = []
     for folder, (place, description) in zip(folders, described.items(), strict=True):
         summary = RunFolder(folder).read_summary()  # which says so if it has not finished
         if missing := sorted(SUMMARISED[description["command"]] - summary.keys()):
             raise InputError(f"run: {folder / 'summary.json'} is not that of a run, it has no {missing[0]}")
         config = settings_from_dict(CONFIGS[description["command"]], description["config"])
-        identity = _identity(place, described) or {"command": description["command"], "config": {}}
+        identity = _identity_of_stored_run(place, described) or {"command": description["command"], "config": {}}
         found.append(Stored(folder, description, config, identity))
     return found
 
 
-def _shortfalls(planned: Identity, found: Identity) -> list[tuple[str, int, int]]:
+def _shortfalls_of_stored_run(planned: Identity, found: Identity) -> list[tuple[str, int, int]]:
     """The amounts in which a run is shorter than planned, those of the runs it began from included; none at all if
     one is larger."""
     usual = CONFIGS[planned["command"]]()
@@ -181,14 +191,14 @@ def _shortfalls(planned: Identity, found: Identity) -> list[tuple[str, int, int]
     short = [(field, done, asked) for field, done, asked in amounts if done < asked]
     for part in ("init", "diayn"):
         if isinstance(planned.get(part), dict) and planned[part] != found[part]:
-            before = _shortfalls(planned[part], found[part])
+            before = _shortfalls_of_stored_run(planned[part], found[part])
             if not before:
                 return []
             short += [(f"{field} before", done, asked) for field, done, asked in before]
     return short
 
 
-def _read(folder: Path) -> dict[str, Any]:
+def _read_stored_description(folder: Path) -> dict[str, Any]:
     """The config.json of a run that can be reported; an `InputError` that names it on any other."""
     description = RunFolder(folder).read_config()
     kind = CONFIGS.get(str(description.get("command")))
@@ -201,7 +211,7 @@ def _read(folder: Path) -> dict[str, Any]:
     return description
 
 
-def _identity(place: Path, described: dict[Path, dict[str, Any]]) -> Identity | None:
+def _identity_of_stored_run(place: Path, described: dict[Path, dict[str, Any]]) -> Identity | None:
     """What a run computed, from its config.json and those beside it; None if what it began from is not there."""
     description = described[place]
     config = settings_from_dict(CONFIGS[description["command"]], description["config"])
@@ -214,13 +224,13 @@ def _identity(place: Path, described: dict[Path, dict[str, Any]]) -> Identity | 
             # Its path may have begun elsewhere.
             words = Path(given).parts
             ends = (Path(*words[start:]) for start in range(len(words)))
-            before = next((end for end in ends if end != place and _trains(described.get(end))), None)
-            inner = None if before is None else _identity(before, described)
+            before = next((end for end in ends if end != place and _stored_run_trains(described.get(end))), None)
+            inner = None if before is None else _identity_of_stored_run(before, described)
             if inner is None:
                 return None
             parts[part] = inner
-    return identity_of(description["command"], description["class"], config, **parts)
+    return identity_of_planned_run(description["command"], description["class"], config, **parts)
 
 
-def _trains(description: dict[str, Any] | None) -> bool:
+def _stored_run_trains(description: dict[str, Any] | None) -> bool:
     return description is not None and description["command"] in ("pretrain", "metatrain")

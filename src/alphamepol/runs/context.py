@@ -8,10 +8,10 @@ from typing import Any
 import jax
 from rich.table import Table
 
+from alphamepol.compute.devices import device_name
 from alphamepol.compute.stopwatch import Stopwatch
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
-from alphamepol.runs.description import device_name
 from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
 from alphamepol.runs.progress import RunProgress
@@ -55,7 +55,9 @@ class RunContext:
 
 
 @contextmanager
-def running(folder: RunFolder, work: Work, *, precision: str, quiet: bool, devices: int = 1) -> Iterator[RunContext]:
+def running_in_context(
+    folder: RunFolder, work: Work, *, precision: str, quiet: bool, devices: int = 1
+) -> Iterator[RunContext]:
     """Surround a run with its context. An interrupt ends it with `RunInterrupted`."""
     try:
         with (

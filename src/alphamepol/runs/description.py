@@ -9,35 +9,29 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from alphamepol import __version__
+from alphamepol.compute.devices import device_name
 
 
-def describe(command: str, class_name: str, parts: dict[str, Any]) -> dict[str, Any]:
+def describe_run(command: str, class_name: str, parts: dict[str, Any]) -> dict[str, Any]:
     """The content of config.json: everything needed to run it again, with versions, commit and device."""
     return {
         "command": command,
         "class": class_name,
         **parts,
-        "command_line": shlex.join([_program(sys.argv[0]), *sys.argv[1:]]),
+        "command_line": shlex.join([_program_in_description(sys.argv[0]), *sys.argv[1:]]),
         "versions": {"python": platform.python_version(), "alphamepol": __version__}
         | {package: version(package) for package in ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy")},
-        "commit": _commit(),
+        "commit": _commit_in_description(),
         "device": device_name(),
     }
 
 
-def device_name() -> str:
-    """The device that computes, e.g. "NVIDIA H200" or "cpu"."""
-    return jax.devices()[0].device_kind
-
-
-def _program(path: str) -> str:
+def _program_in_description(path: str) -> str:
     return "alphamepol" if Path(path).name == "__main__.py" else Path(path).name
 
 
-def _commit() -> str | None:
+def _commit_in_description() -> str | None:
     """The commit of this package's source: what ALPHAMEPOL_COMMIT says, else that of its git checkout.
 
     It ends in "-dirty" if the package's files in the checkout are not as committed.

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from alphamepol.errors import InputError
-from alphamepol.files.atomic import is_temporary, write_atomically
+from alphamepol.files.atomic import is_unfinished_atomic_write, write_atomically
 from alphamepol.files.json_files import read_json, to_json
-from alphamepol.files.locks import forget, held, is_empty
+from alphamepol.files.locks import folder_lock_held, forget_folder_lock, is_empty_but_for_lock
 from alphamepol.policies.files import load_policy
 from alphamepol.policies.policy import Policy
 
 
-def default_folder(*words: str) -> Path:
+def default_run_folder(*words: str) -> Path:
     """Where a run goes if nobody says: a folder of `runs` whose name is made of the words that are not empty."""
     return Path("runs") / "-".join(word for word in words if word)
 
 
-def class_word(class_name: str) -> str:
+def class_in_folder_name(class_name: str) -> str:
     """The name of a class as a part of a file name: of FILE.py:FUNCTION the function."""
     return class_name.rpartition(":")[2]
 
@@ -53,12 +53,12 @@ class RunFolder:
     def read_config(self) -> dict[str, Any]:
         if not self.config.is_file():
             raise InputError(f"run: {self.path} is not a run folder, it has no config.json")
-        return _read_json(self.config)
+        return _read_json_in_run_folder(self.config)
 
     def read_summary(self) -> dict[str, Any]:
         if not self.summary.is_file():
             raise InputError(f"run: {self.path} has not finished, it has no summary.json; continue it with --resume")
-        return _read_json(self.summary)
+        return _read_json_in_run_folder(self.summary)
 
     def load_policies(self) -> dict[int, Policy]:
         """The final policy of every seed whose file is there; of skills, numbered from 0 on."""
@@ -87,21 +87,21 @@ class RunFolder:
         if self.summary.is_file():
             yield False
             return
-        with held(self.path):
+        with folder_lock_held(self.path):
             self._check(description, resume=resume)  # another process may have been here
-            for leftover in [path for path in self.path.rglob(".*") if is_temporary(path)]:
+            for leftover in [path for path in self.path.rglob(".*") if is_unfinished_atomic_write(path)]:
                 leftover.unlink()  # of a crash
             if not self.config.is_file():
                 write_atomically(self.config, to_json(description))
             yield not self.summary.is_file()
             if self.summary.is_file():
-                forget(self.path)  # whoever comes now only reads
+                forget_folder_lock(self.path)  # whoever comes now only reads
 
     def _check(self, description: dict[str, Any], *, resume: bool) -> None:
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"folder: {self.path} is a file; give the name of a folder")
         if not self.config.is_file():
-            empty = not self.path.is_dir() or is_empty(self.path)
+            empty = not self.path.is_dir() or is_empty_but_for_lock(self.path)
             if resume:
                 cure = "leave --resume away to start one" if empty else "it has no config.json"
                 raise InputError(f"folder: {self.path} holds no run to resume; {cure}")
@@ -115,14 +115,14 @@ class RunFolder:
         found = self.read_config()
         for part in description:
             if part not in PROVENANCE and found.get(part) != description[part]:
-                difference = _difference(part, found.get(part), description[part])
+                difference = _difference_to_run_in_folder(part, found.get(part), description[part])
                 raise InputError(
                     f"folder: {self.path} holds a run with another {difference}; resume it as it was, or choose "
                     "another --folder"
                 )
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json_in_run_folder(path: Path) -> dict[str, Any]:
     try:
         content = read_json(path)
     except (OSError, ValueError) as error:
@@ -132,7 +132,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _difference(part: str, found: Any, asked: Any) -> str:
+def _difference_to_run_in_folder(part: str, found: Any, asked: Any) -> str:
     if not (isinstance(found, dict) and isinstance(asked, dict)):
         return f"{part}: {json.dumps(found)}, not {json.dumps(asked)}"
     name = next(name for name in found | asked if found.get(name) != asked.get(name))

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Key
 from rich.console import RenderableType
 
-from alphamepol.compute.devices import laid_over, lay, on_one_device
+from alphamepol.compute.devices import lay_over_devices, move_to_one_device, using_devices
 from alphamepol.errors import RunError
 from alphamepol.runs.checkpoints import load_newest_checkpoint, save_checkpoint
 from alphamepol.runs.context import RunContext
@@ -61,14 +61,14 @@ class Reached:
 
 def run_loop(loop: Loop, context: RunContext) -> LoopState:
     """Do the steps that are still to do, and return the final state."""
-    reached = _restore_or_start(loop, context)
-    with laid_over(context.devices):
-        state = _go_on(loop, reached, context)
-    return state if context.devices == 1 else on_one_device(state)
+    reached = _restore_or_start_loop(loop, context)
+    with using_devices(context.devices):
+        state = _go_on_with_loop(loop, reached, context)
+    return state if context.devices == 1 else move_to_one_device(state)
 
 
-def _go_on(loop: Loop, reached: Reached, context: RunContext) -> LoopState:
-    state, done, saved = lay(reached.state), reached.done, reached.done
+def _go_on_with_loop(loop: Loop, reached: Reached, context: RunContext) -> LoopState:
+    state, done, saved = lay_over_devices(reached.state), reached.done, reached.done
     folder, interrupts = context.folder, context.interrupts
     metrics = JsonLinesLogger(folder.metrics, keep=reached.metrics)
     mark = metrics.mark
@@ -83,7 +83,7 @@ def _go_on(loop: Loop, reached: Reached, context: RunContext) -> LoopState:
             context.progress.advance(*loop.show(lines))
             if done % loop.checkpoint_every == 0 or done == loop.total:
                 with interrupts.held():
-                    _save(loop.unit, Reached(state, done, mark), context)
+                    _save_loop_state(loop.unit, Reached(state, done, mark), context)
                 saved = done
                 for name, pixels in draw().items():
                     for logger in loggers:
@@ -92,7 +92,7 @@ def _go_on(loop: Loop, reached: Reached, context: RunContext) -> LoopState:
     except (KeyboardInterrupt, RunError):
         if done > saved:
             with interrupts.held():
-                _save(loop.unit, Reached(state, done, mark), context)
+                _save_loop_state(loop.unit, Reached(state, done, mark), context)
         raise
     finally:
         for logger in loggers:
@@ -100,7 +100,7 @@ def _go_on(loop: Loop, reached: Reached, context: RunContext) -> LoopState:
     return state
 
 
-def _restore_or_start(loop: Loop, context: RunContext) -> Reached:
+def _restore_or_start_loop(loop: Loop, context: RunContext) -> Reached:
     """Read the newest intact checkpoint, or start anew."""
     template = eqx.filter_eval_shape(lambda: loop.template().learners)
     found, damaged = load_newest_checkpoint(context.folder.checkpoints, loop.unit, template)
@@ -120,7 +120,7 @@ def _restore_or_start(loop: Loop, context: RunContext) -> Reached:
     return Reached(LoopState(learners, keys), done, Mark(**notes["metrics"]))
 
 
-def _save(unit: str, reached: Reached, context: RunContext) -> None:
+def _save_loop_state(unit: str, reached: Reached, context: RunContext) -> None:
     assert reached.metrics is not None
     notes = {
         "keys": jax.random.key_data(reached.state.keys).tolist(),

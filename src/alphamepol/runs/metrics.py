@@ -96,7 +96,7 @@ class TensorBoardLogger:
 
     def log(self, lines: list[dict[str, Any]]) -> None:
         number = lines[0][self._unit]
-        flat = [_flatten(line) for line in lines]
+        flat = [_flatten_metrics(line) for line in lines]
         curves = {"": flat}
         if len(self._labels) == 1:
             curves = {f"/{self._labels[0]}-{line[self._labels[0]]}": [line] for line in flat}
@@ -129,9 +129,9 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def _flatten(value: Any, path: str = "") -> dict[str, float | int]:
+def _flatten_metrics(value: Any, path: str = "") -> dict[str, float | int]:
     """Numbers by their path: {"entropy": {"GWS": 0.5}} becomes {"entropy/GWS": 0.5}."""
     if isinstance(value, dict | list):
         parts = value.items() if isinstance(value, dict) else enumerate(value)
-        return {tag: number for name, part in parts for tag, number in _flatten(part, f"{path}/{name}").items()}
+        return {tag: number for name, part in parts for tag, number in _flatten_metrics(part, f"{path}/{name}").items()}
     return {path.removeprefix("/"): value}

@@ -87,8 +87,3 @@ def duration(seconds: float | int) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
-
-
-def show(table: Table, *, quiet: bool = False) -> None:
-    """Print a table."""
-    Console(quiet=quiet).print(table)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from alphamepol.errors import InputError
-from alphamepol.policies.files import load_policy, released_policies
+from alphamepol.policies.files import load_policy, released_policy_files
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.folder import RunFolder
 from alphamepol.settings.conversion import settings_from_dict
@@ -43,47 +43,47 @@ class Source:
     @property
     def memory(self) -> str:
         """What the policies remember: none, last or recurrent; empty for `random`."""
-        return next((_memory(policy) for policy in self.policies.values()), "")
+        return next((_source_memory(policy) for policy in self.policies.values()), "")
 
 
 def read_source(given: Given, random_memory: str = "none") -> Source:
     """Read what is given as the source of policies; `random_memory` is the memory of `random`."""
     if isinstance(given, Policy):
-        return Source("policy", _label("policy", _memory(given)), {0: given})
+        return Source("policy", _source_label("policy", _source_memory(given)), {0: given})
     if isinstance(given, Mapping):
         if not given:
             raise InputError("policies: none was given; at least one is needed")
-        return Source("policies", _label("policies", _memory(next(iter(given.values())))), given)
+        return Source("policies", _source_label("policies", _source_memory(next(iter(given.values())))), given)
     if str(given) == RANDOM:
-        return Source(RANDOM, _label("Random", random_memory), {})
+        return Source(RANDOM, _source_label("Random", random_memory), {})
     path = Path(given)
     if path.is_dir():
-        return _read_run(path)
-    if not path.is_file() and str(given) not in released_policies():
+        return _read_run_as_source(path)
+    if not path.is_file() and str(given) not in released_policy_files():
         raise InputError(f"run: there is no run folder, policy file or released policy {path}")
     policy = load_policy(given)
     # The name of a released policy begins with its class.
     class_name = None if path.is_file() else str(given).partition("/")[0]
     name = path.stem if path.is_file() else str(given)
-    return Source(str(given), _label(name, _memory(policy)), {0: policy}, class_name)
+    return Source(str(given), _source_label(name, _source_memory(policy)), {0: policy}, class_name)
 
 
-def _short_name(source: Source) -> str:
+def _short_source_name(source: Source) -> str:
     if source.name == RANDOM:
         return source.label.lower().replace(", memory ", "-")
     path = Path(source.name).resolve()
     return path.stem if path.is_file() else path.name
 
 
-def _label(name: str, memory: str) -> str:
+def _source_label(name: str, memory: str) -> str:
     return name if memory == "none" else f"{name}, memory {memory}"
 
 
-def _memory(policy: Policy) -> str:
+def _source_memory(policy: Policy) -> str:
     return policy.memory.kind if policy.memory else "none"
 
 
-def _read_run(path: Path) -> Source:
+def _read_run_as_source(path: Path) -> Source:
     folder = RunFolder(path)
     described = folder.read_config()
     if described.get("command") == "finetune":
@@ -99,26 +99,26 @@ def _read_run(path: Path) -> Source:
     return Source(str(path), label, folder.load_policies(), class_name, config)
 
 
-def short_names(sources: Sequence[Source]) -> list[str]:
+def short_source_names(sources: Sequence[Source]) -> list[str]:
     """A name for each source that can be part of a file name, all different."""
-    names = [_short_name(source) for source in sources]
+    names = [_short_source_name(source) for source in sources]
     return names if len(set(names)) == len(names) else [f"{number}-{name}" for number, name in enumerate(names)]
 
 
-def joined_names(sources: Sequence[Source]) -> str:
+def joined_source_names(sources: Sequence[Source]) -> str:
     """The short names together, as long as that can be part of a file name."""
-    names = "-".join(short_names(sources))
+    names = "-".join(short_source_names(sources))
     return names if len(names.encode()) <= 150 else f"{len(sources)}-policies"
 
 
-def distinct_labels(sources: Sequence[Source]) -> list[str]:
+def distinct_source_labels(sources: Sequence[Source]) -> list[str]:
     """What figures call each source: its label, with its name where several have the same."""
     labels = [source.label for source in sources]
-    named = zip(labels, short_names(sources), strict=True)
+    named = zip(labels, short_source_names(sources), strict=True)
     return [label if labels.count(label) == 1 else f"{label} {name}" for label, name in named]
 
 
-def common_class(sources: Sequence[Source]) -> str:
+def common_class_of_sources(sources: Sequence[Source]) -> str:
     """The class that the runs among the sources were pre-trained on."""
     classes = {source.class_name: source.name for source in sources if source.class_name}
     if not classes:
@@ -128,10 +128,10 @@ def common_class(sources: Sequence[Source]) -> str:
         said = ", ".join(f"{name} of {class_name}" for class_name, name in classes.items())
         raise InputError(f"class: the runs are of different classes ({said}); say with --class which one is meant")
     (class_name,) = classes
-    return checked_class(class_name)
+    return checked_class_of_source(class_name)
 
 
-def checked_class(class_name: str) -> str:
+def checked_class_of_source(class_name: str) -> str:
     """The name of a class that a file gives. A program that it names is not run unless the user names it too."""
     if ":" in class_name:
         raise InputError(

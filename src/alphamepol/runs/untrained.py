@@ -11,13 +11,13 @@ from jaxtyping import Array, Float, Int, Key
 from alphamepol.compute.keys import FIRST_LOOK
 from alphamepol.compute.mapping import map_leading_axis
 from alphamepol.environments.host import AnyClass
-from alphamepol.measuring.particles import encode, find_encoder, particle_size
-from alphamepol.measuring.scales import measure_scales
+from alphamepol.measuring.particles import encode_particles, find_particle_encoder, particle_size
+from alphamepol.measuring.policy_scales import measure_policy_scales
 from alphamepol.policies.fresh import fresh_policy
 from alphamepol.policies.policy import Policy
-from alphamepol.policies.scaling import deviation_of
+from alphamepol.policies.scaling import deviation_for_scaling
 from alphamepol.policies.shape import PolicyShape, policy_shape
-from alphamepol.sampling.sampler import collect
+from alphamepol.sampling.sampler import collect_with_sampler
 from alphamepol.settings.policy import PolicySettings
 from alphamepol.settings.samples import EncoderKind, SampleSettings
 
@@ -32,7 +32,7 @@ class FirstLook:
     horizon: int
 
 
-def fresh_policies(
+def untrained_policies_for_class(
     keys: Key[Array, " rows"],
     environment_class: AnyClass,
     settings: PolicySettings,
@@ -43,18 +43,18 @@ def fresh_policies(
 
     Without a first look the policies have the right shapes, and nothing is sampled.
     """
-    policies = _unmeasured(keys, environment_class, settings, encoder)
+    policies = _unmeasured_untrained_policies(keys, environment_class, settings, encoder)
     if first is None or (policies.memory is None and policies.scaling is None):
         return policies
     sampling_keys = jax.vmap(lambda key: jax.random.fold_in(key, FIRST_LOOK))(keys)
-    lookers = policies if policies.scaling is None else _blind(policies)
-    seen = collect(
+    lookers = policies if policies.scaling is None else _blind_untrained_policies(policies)
+    seen = collect_with_sampler(
         lookers, environment_class, first.members, batch=first.batch, horizon=first.horizon, keys=sampling_keys
     )
-    return measure_scales(policies, seen)
+    return measure_policy_scales(policies, seen)
 
 
-def particle_deviation(
+def untrained_particle_deviation(
     environment_class: AnyClass, settings: PolicySettings, samples: SampleSettings
 ) -> Float[Array, " features"]:
     """The unit of entropies: the deviation of particles over the whole class, with a certain untrained policy.
@@ -62,30 +62,37 @@ def particle_deviation(
     It does not depend on seeds or α, so that runs that differ in those can be compared.
     """
     keys = jax.random.key(0)[None]
-    policies = _unmeasured(keys, environment_class, settings, samples.encoder)
+    policies = _unmeasured_untrained_policies(keys, environment_class, settings, samples.encoder)
     members = jnp.arange(len(environment_class))[None]
-    first = collect(
-        _blind(policies), environment_class, members, batch=samples.batch, horizon=samples.horizon, keys=keys
+    first = collect_with_sampler(
+        _blind_untrained_policies(policies),
+        environment_class,
+        members,
+        batch=samples.batch,
+        horizon=samples.horizon,
+        keys=keys,
     )
-    encoder = find_encoder(environment_class, samples)
+    encoder = find_particle_encoder(environment_class, samples)
     # Without the encoder's noise: a feature that nothing but noise moves has no size, and stays what it is.
-    particles = first.particles if encoder is None else encode(encoder, first.particles, keys, noisy=False)
-    return deviation_of(particles, first.valid)
+    particles = first.particles if encoder is None else encode_particles(encoder, first.particles, keys, noisy=False)
+    return deviation_for_scaling(particles, first.valid)
 
 
-def _blind(policies: Policy) -> Policy:
+def _blind_untrained_policies(policies: Policy) -> Policy:
     """Policies that act at random whatever they see: the scale of what they would see is not known yet."""
     first = policies.layers[0].weight
     return eqx.tree_at(lambda policies: policies.layers[0].weight, policies, jnp.zeros_like(first))
 
 
-def _unmeasured(
+def _unmeasured_untrained_policies(
     keys: Key[Array, " rows"], environment_class: AnyClass, settings: PolicySettings, encoder: EncoderKind
 ) -> Policy:
     features = particle_size(environment_class, encoder) if settings.normalise else 0
-    return _build(keys, policy_shape(environment_class), settings, features)
+    return _build_untrained_policies(keys, policy_shape(environment_class), settings, features)
 
 
 @partial(jax.jit, static_argnums=(1, 2, 3))
-def _build(keys: Key[Array, " rows"], shape: PolicyShape, settings: PolicySettings, features: int) -> Policy:
+def _build_untrained_policies(
+    keys: Key[Array, " rows"], shape: PolicyShape, settings: PolicySettings, features: int
+) -> Policy:
     return map_leading_axis(lambda key: fresh_policy(shape, settings, features, key=key))(keys)

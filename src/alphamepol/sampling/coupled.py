@@ -36,19 +36,19 @@ class Started(eqx.Module):
 
 
 @partial(jax.jit, static_argnames="draws")
-def start_everywhere(environment_class: EnvironmentClass, *, draws: int, key: PRNGKeyArray) -> Started:
+def start_coupled_members(environment_class: EnvironmentClass, *, draws: int, key: PRNGKeyArray) -> Started:
     """Reset every member, `draws` times."""
 
     def one_draw(key: PRNGKeyArray) -> tuple[Bool[Array, "members members"], Float[Array, "members features"]]:
         states = jax.vmap(lambda member: member.reset(key=key))(environment_class.members)
-        return _different(environment_class, states), _features(environment_class, states)
+        return _coupled_states_differ(environment_class, states), _features_of_coupled_states(environment_class, states)
 
     differ, particles = jax.vmap(one_draw)(jax.random.split(key, draws))
     return Started(jnp.mean(differ, axis=0, dtype=float), jnp.swapaxes(particles, 0, 1))
 
 
 @partial(jax.jit, static_argnames=("horizon", "trajectories"))
-def visit(
+def visit_for_coupled_steps(
     policy: Policy, environment_class: EnvironmentClass, *, horizon: int, trajectories: int, key: PRNGKeyArray
 ) -> Visited:
     """Every step of some trajectories in each member."""
@@ -65,7 +65,7 @@ def visit(
 
 
 @partial(jax.jit, static_argnames="count")
-def choose_steps(visited: Visited, *, count: int, key: PRNGKeyArray) -> Visited:
+def choose_coupled_steps(visited: Visited, *, count: int, key: PRNGKeyArray) -> Visited:
     """Some of the valid steps of each member, drawn with replacement."""
 
     def one_member(of: Visited, key: PRNGKeyArray) -> Visited:
@@ -76,7 +76,7 @@ def choose_steps(visited: Visited, *, count: int, key: PRNGKeyArray) -> Visited:
 
 
 @jax.jit
-def difference_of_steps(
+def difference_of_coupled_steps(
     visited: Visited, environment_class: EnvironmentClass, *, key: PRNGKeyArray
 ) -> Float[Array, "members members"]:
     """Of the steps of the row's member, taken again in all members with the same random numbers: the share after which
@@ -86,7 +86,7 @@ def difference_of_steps(
     def one_member(number: Array, of: Visited, key: PRNGKeyArray) -> Float[Array, " members"]:
         def one_state(state: PyTree, action: Array, key: PRNGKeyArray) -> Bool[Array, " members"]:
             reached = jax.vmap(lambda member: member.step(state, action, key=key))(environment_class.members)
-            return _different(environment_class, reached)[number]
+            return _coupled_states_differ(environment_class, reached)[number]
 
         differ = jax.vmap(one_state)(of.states, of.actions, jax.random.split(key, len(of.valid)))
         return jnp.sum(differ & of.valid[:, None], axis=0) / jnp.maximum(jnp.sum(of.valid), 1)
@@ -96,7 +96,7 @@ def difference_of_steps(
 
 
 @partial(jax.jit, static_argnames="draws")
-def step_everywhere(
+def step_coupled_members(
     visited: Visited, environment_class: EnvironmentClass, *, draws: int, key: PRNGKeyArray
 ) -> Float[Array, "members members count draws features"]:
     """Take each visited state's action in every member, `draws` times with the same random numbers in all.
@@ -107,7 +107,7 @@ def step_everywhere(
     def one_state(state: PyTree, action: Array, key: PRNGKeyArray) -> Float[Array, "members draws features"]:
         def one_draw(key: PRNGKeyArray) -> Float[Array, "members features"]:
             reached = jax.vmap(lambda member: member.step(state, action, key=key))(environment_class.members)
-            return _features(environment_class, reached)
+            return _features_of_coupled_states(environment_class, reached)
 
         return jnp.swapaxes(jax.vmap(one_draw)(jax.random.split(key, draws)), 0, 1)
 
@@ -117,7 +117,7 @@ def step_everywhere(
 
 
 @partial(jax.jit, static_argnames="draws")
-def act_everywhere(
+def act_with_coupled_draws(
     policy: Policy, visited: Visited, environment_class: EnvironmentClass, *, draws: int, key: PRNGKeyArray
 ) -> Float[Array, "members count draws features"]:
     """The particles that the policy reaches from each visited state in its own member, `draws` times.
@@ -137,13 +137,13 @@ def act_everywhere(
     return jax.vmap(of_states, in_axes=(0, 0, None))(environment_class.members, visited.states, keys)
 
 
-def _features(
+def _features_of_coupled_states(
     environment_class: EnvironmentClass, states: PyTree[Shaped[Array, "members ..."]]
 ) -> Float[Array, "members features"]:
     return jax.vmap(lambda member, state: member.features(state))(environment_class.members, states)
 
 
-def _different(
+def _coupled_states_differ(
     environment_class: EnvironmentClass, states: PyTree[Shaped[Array, "members ..."]]
 ) -> Bool[Array, "members members"]:
     """Whether two members are in different states, or show them otherwise."""

@@ -27,12 +27,12 @@ class Rollout(eqx.Module):
 
 def rollout(policy: Policy, member: CMP, horizon: int, task: Task | None = None, *, key: PRNGKeyArray) -> Rollout:
     """Act for `horizon` steps in one member; after an early end the state stands still and steps are not valid."""
-    return _act(policy, member, horizon, task, restart=False, key=key)[0]
+    return _act_in_rollout(policy, member, horizon, task, restart=False, key=key)[0]
 
 
 def rollout_states(policy: Policy, member: CMP, horizon: int, *, key: PRNGKeyArray) -> Rollout:
     """The same without a task, with the states that were acted in."""
-    return _act(policy, member, horizon, None, restart=False, keep=True, key=key)[0]
+    return _act_in_rollout(policy, member, horizon, None, restart=False, keep=True, key=key)[0]
 
 
 def rollout_episodes(
@@ -42,10 +42,10 @@ def rollout_episodes(
 
     Returns the steps, and what is perceived after the last of them, from where a cut episode would have gone on.
     """
-    return _act(policy, member, horizon, task, restart=True, key=key)
+    return _act_in_rollout(policy, member, horizon, task, restart=True, key=key)
 
 
-def _act(
+def _act_in_rollout(
     policy: Policy,
     member: CMP,
     horizon: int,
@@ -64,7 +64,7 @@ def _act(
         observation = member.observe(state)
         action, remembered = policy.act(observation, recollection, key=action_key)
         moved = member.step(state, action, key=environment_key)
-        reached = _choose(alive, moved, state)
+        reached = _choose_in_rollout(alive, moved, state)
         ended, reward = member.ended(reached), jnp.array(0.0)
         if task is not None:
             ended |= task.ended(member, reached)
@@ -76,7 +76,7 @@ def _act(
         )
         if restart:
             fresh = member.reset(key=jax.random.fold_in(step_key, 2))
-            reached, remembered = _choose(ended, (fresh, policy.begin()), (reached, remembered))
+            reached, remembered = _choose_in_rollout(ended, (fresh, policy.begin()), (reached, remembered))
         else:
             alive &= ~ended
         return (reached, remembered, alive), step
@@ -87,5 +87,5 @@ def _act(
     return steps, policy.perceive(member.observe(end), recollection)
 
 
-def _choose(condition: Bool[Array, ""], one, other):
+def _choose_in_rollout(condition: Bool[Array, ""], one, other):
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)

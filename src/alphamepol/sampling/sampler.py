@@ -6,11 +6,12 @@ from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.host import HostClass
 from alphamepol.environments.tasks import Task
 from alphamepol.policies.policy import Policy
-from alphamepol.sampling import compiled, host
+from alphamepol.sampling import compiled_sampler as compiled
+from alphamepol.sampling import host_sampler as host
 from alphamepol.sampling.trajectories import Episodes, Trajectories
 
 
-def collect(
+def collect_with_sampler(
     policies: Policy,
     environment_class: EnvironmentClass | HostClass,
     members: Int[Array, "seeds minibatches"],
@@ -28,11 +29,11 @@ def collect(
     - `keys`: one per seed.
     """
     if isinstance(environment_class, HostClass):
-        return host.collect(policies, environment_class, members, batch=batch, horizon=horizon, keys=keys)
-    return compiled.collect(policies, environment_class, members, batch=batch, horizon=horizon, keys=keys)
+        return host.collect_on_host(policies, environment_class, members, batch=batch, horizon=horizon, keys=keys)
+    return compiled.collect_compiled(policies, environment_class, members, batch=batch, horizon=horizon, keys=keys)
 
 
-def collect_episodes(
+def collect_episodes_with_sampler(
     policies: Policy,
     environment_class: EnvironmentClass | HostClass,
     member: str,
@@ -53,5 +54,5 @@ def collect_episodes(
     amount = {"trajectories": trajectories, "horizon": horizon}
     if isinstance(environment_class, HostClass):
         number = environment_class.index(member)
-        return host.collect_episodes(policies, environment_class, number, tasks, **amount, keys=keys)
-    return compiled.collect_episodes(policies, environment_class[member], tasks, **amount, keys=keys)
+        return host.collect_episodes_on_host(policies, environment_class, number, tasks, **amount, keys=keys)
+    return compiled.collect_compiled_episodes(policies, environment_class[member], tasks, **amount, keys=keys)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from alphamepol.environments.cmp import CMP
-from alphamepol.environments.environment_class import draw_members
+from alphamepol.environments.environment_class import draw_members_of_class
 from alphamepol.policies.memory import ActionRange
 from alphamepol.policies.policy import Policy
 
@@ -51,20 +51,20 @@ class Transitions(eqx.Module):
     """Whether nothing can follow; at the horizon an episode is only cut."""
 
 
-def begin(world: World, *, key: PRNGKeyArray) -> Episode:
+def begin_stream_episode(world: World, *, key: PRNGKeyArray) -> Episode:
     """A new episode."""
     member_key, skill_key, reset_key = jax.random.split(key, 3)
-    member = draw_members(world.probabilities, 1, key=member_key)[0]
+    member = draw_members_of_class(world.probabilities, 1, key=member_key)[0]
     skill = jax.random.randint(skill_key, (), 0, world.skills)
     return Episode(member, world.member(member).reset(key=reset_key), skill, jnp.zeros((), jnp.int32))
 
 
-def step(world: World, actor: Policy, episode: Episode, *, key: PRNGKeyArray) -> tuple[Episode, Transitions]:
+def step_stream(world: World, actor: Policy, episode: Episode, *, key: PRNGKeyArray) -> tuple[Episode, Transitions]:
     """One action in one environment; a new episode takes the place of one that is over."""
     action_key, step_key, begin_key = jax.random.split(key, 3)
     member = world.member(episode.member)
     observation = member.observe(episode.state).ravel()
-    outputs = actor.network(with_skill(observation, episode.skill, world.skills))
+    outputs = actor.network(stream_observation_with_skill(observation, episode.skill, world.skills))
     action = actor.head(outputs).sample(key=action_key)
     state = member.step(episode.state, action, key=step_key)
     ended, age = member.ended(state), episode.age + 1
@@ -72,11 +72,11 @@ def step(world: World, actor: Policy, episode: Episode, *, key: PRNGKeyArray) ->
     seen = Transitions(observation, episode.skill, within, member.observe(state).ravel(), ended)
     goes_on = Episode(episode.member, state, episode.skill, age)
     over = ended | (age >= world.horizon)
-    fresh = begin(world, key=begin_key)
+    fresh = begin_stream_episode(world, key=begin_key)
     return jax.tree.map(lambda new, old: jnp.where(over, new, old), fresh, goes_on), seen
 
 
-def with_skill(
+def stream_observation_with_skill(
     observation: Shaped[Array, " observation"], skill: Int[Array, ""], skills: int
 ) -> Shaped[Array, " inputs"]:
     """An observation and the skill, one-hot, after it; nothing is told of the only skill."""

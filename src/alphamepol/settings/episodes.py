@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from alphamepol.settings.fields import at_least, check_share
+from alphamepol.settings.fields import check_field_at_least, check_field_is_share
 
 
 @dataclass(frozen=True)
@@ -17,5 +17,5 @@ class EpisodeSettings:
 
 def check_episode_settings(settings: EpisodeSettings) -> None:
     """Raise an `InputError` on the first field that cannot be."""
-    at_least(settings, "horizon", 1)
-    check_share(settings, "discount")
+    check_field_at_least(settings, "horizon", 1)
+    check_field_is_share(settings, "discount")

@@ -6,42 +6,42 @@ from typing import Any
 from alphamepol.errors import InputError
 
 
-def at_least(settings: Any, field: str, least: int) -> None:
+def check_field_at_least(settings: Any, field: str, least: int) -> None:
     value = getattr(settings, field)
     if value < least:
         raise InputError(f"{field}: {value} was given; it must be at least {least}")
 
 
-def above_zero(settings: Any, field: str) -> None:
+def check_field_above_zero(settings: Any, field: str) -> None:
     value = getattr(settings, field)
     if not (math.isfinite(value) and value > 0):
         raise InputError(f"{field}: {value} was given; it must be above 0 and finite")
 
 
-def at_least_zero(settings: Any, field: str) -> None:
+def check_field_at_least_zero(settings: Any, field: str) -> None:
     value = getattr(settings, field)
     if not (math.isfinite(value) and value >= 0):
         raise InputError(f"{field}: {value} was given; it must be at least 0 and finite")
 
 
-def check_share(settings: Any, field: str) -> None:
+def check_field_is_share(settings: Any, field: str) -> None:
     if not 0 <= getattr(settings, field) <= 1:
         raise InputError(f"{field}: {getattr(settings, field)} was given; it must be between 0 and 1")
 
 
-def check_seeds(first: int, count: int, field: str = "seed") -> None:
+def check_seed_field(first: int, count: int, field: str = "seed") -> None:
     if first < 0:
         raise InputError(f"{field}: {first} was given; it must be at least 0")
     if first + count > 2**32:
         raise InputError(f"{field}: {first} was given; seeds must be below 2^32")
 
 
-def check_widths(field: str, widths: tuple[int, ...]) -> None:
+def check_widths_field(field: str, widths: tuple[int, ...]) -> None:
     if any(width < 1 for width in widths):
         raise InputError(f"{field}: {widths} was given; every layer needs at least one unit")
 
 
-def check_multiple(settings: Any, field: str, of: str) -> None:
+def check_field_is_multiple(settings: Any, field: str, of: str) -> None:
     """Refuse a field that is not a multiple of another field."""
     value, unit = getattr(settings, field), getattr(settings, of)
     if value % unit:

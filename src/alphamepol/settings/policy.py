@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from alphamepol.errors import InputError
-from alphamepol.settings.fields import at_least, check_widths
+from alphamepol.settings.fields import check_field_at_least, check_widths_field
 
 MemoryKind = Literal["none", "last", "recurrent"]
 
@@ -38,7 +38,7 @@ def check_policy_settings(settings: PolicySettings) -> None:
     """Raise an `InputError` on the first field that cannot be."""
     if not -20 <= settings.initial_log_std <= 20:
         raise InputError(f"initial_log_std: {settings.initial_log_std} was given; it must be between -20 and 20")
-    check_widths("hidden", settings.hidden)
+    check_widths_field("hidden", settings.hidden)
     if settings.memory not in get_args(MemoryKind):
         raise InputError(f"memory: {settings.memory!r} was given; choose {', '.join(get_args(MemoryKind))}")
-    at_least(settings, "recurrent_units", 1)
+    check_field_at_least(settings, "recurrent_units", 1)

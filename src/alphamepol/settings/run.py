@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from alphamepol.settings.fields import at_least, check_seeds
+from alphamepol.settings.fields import check_field_at_least, check_seed_field
 
 
 @dataclass(frozen=True)
@@ -27,5 +27,5 @@ class RunSettings:
 def check_run_settings(settings: RunSettings) -> None:
     """Raise an `InputError` on the first field that cannot be."""
     for field in ("seeds", "checkpoint_every"):
-        at_least(settings, field, 1)
-    check_seeds(settings.seed, settings.seeds)
+        check_field_at_least(settings, field, 1)
+    check_seed_field(settings.seed, settings.seeds)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from alphamepol.errors import InputError
-from alphamepol.settings.fields import at_least, at_least_zero, check_seeds
+from alphamepol.settings.fields import check_field_at_least, check_field_at_least_zero, check_seed_field
 
 EncoderKind = Literal["auto", "random", "none"]
 
@@ -34,11 +34,11 @@ def check_sample_settings(settings: SampleSettings) -> None:
     if settings.encoder not in get_args(EncoderKind):
         raise InputError(f"encoder: {settings.encoder!r} was given; choose {', '.join(get_args(EncoderKind))}")
     for field in ("horizon", "batch", "neighbours"):
-        at_least(settings, field, 1)
-    check_seeds(settings.encoder_seed, 1, "encoder_seed")
+        check_field_at_least(settings, field, 1)
+    check_seed_field(settings.encoder_seed, 1, "encoder_seed")
     if settings.neighbours >= settings.batch * settings.horizon:
         raise InputError(
             f"neighbours: {settings.neighbours} was given; it must be less than batch x horizon = "
             f"{settings.batch * settings.horizon}, the particles of a mini-batch"
         )
-    at_least_zero(settings, "feature_noise")
+    check_field_at_least_zero(settings, "feature_noise")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from alphamepol.settings.fields import above_zero, at_least, at_least_zero
+from alphamepol.settings.fields import check_field_above_zero, check_field_at_least, check_field_at_least_zero
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,6 @@ class TrustRegionSettings:
 def check_trust_region_settings(settings: TrustRegionSettings) -> None:
     """Raise an `InputError` on the first field that cannot be."""
     for field in ("conjugate_gradient_iterations", "line_search_tries"):
-        at_least(settings, field, 1)
-    above_zero(settings, "max_kl")
-    at_least_zero(settings, "damping")
+        check_field_at_least(settings, field, 1)
+    check_field_above_zero(settings, "max_kl")
+    check_field_at_least_zero(settings, "damping")

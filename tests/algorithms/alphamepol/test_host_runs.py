@@ -16,7 +16,7 @@ from toys import Walk
 
 from alphamepol.algorithms.alphamepol import run as pretraining
 from alphamepol.algorithms.alphamepol.run import pretrain
-from alphamepol.algorithms.alphamepol.start import start_state
+from alphamepol.algorithms.alphamepol.start import start_pretraining
 from alphamepol.algorithms.finetuning.finetune import finetune
 from alphamepol.algorithms.trpo.config import TrpoConfig
 from alphamepol.cli.main import main
@@ -112,7 +112,7 @@ def test_ceilings_are_in_the_units_of_the_entropies(tiny):
     config = dataclasses.replace(tiny, initial_mean="none", normalise=True, evaluation_batches=1)
     walks = gymnasium_class({"a": Walk}, workers=1)
     known = HostClass({"a": dataclasses.replace(walks[0], ceiling=2.0)}, walks.fleet)
-    policy = start_state(known, config).learners.policy
+    policy = start_pretraining(known, config).learners.policy
     one = eqx.tree_at(lambda policy: policy.scaling.particle_deviation, policy, jnp.array([[2.0, 0.25]]))
     evaluation = measured(jax.tree.map(lambda leaf: leaf[0], one), known, config)
     assert evaluation.ceilings == pytest.approx((2.0 + np.log(2.0),))

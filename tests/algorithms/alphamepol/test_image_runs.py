@@ -9,14 +9,14 @@ import pytest
 from measured import measured
 
 from alphamepol import InputError, TrpoConfig, export, finetune, gymnasium_class, make, preset, pretrain
-from alphamepol.algorithms.alphamepol.start import start_state
+from alphamepol.algorithms.alphamepol.start import start_pretraining
 from alphamepol.algorithms.finetuning.presets import finetuning_preset
 from alphamepol.cli.main import main
 from alphamepol.environments.minigrid.map import EASY_GOALS
 from alphamepol.figures.heat_maps import heat_map_pixels
-from alphamepol.measuring.particles import find_encoder, measurable, particle_size
-from alphamepol.measuring.visits import distinct_cells
-from alphamepol.sampling.sampler import collect
+from alphamepol.measuring.particles import find_particle_encoder, make_particles_measurable, particle_size
+from alphamepol.measuring.visits import count_visited_cells
+from alphamepol.sampling.sampler import collect_with_sampler
 
 SETTINGS = {"epochs": 2, "horizon": 20, "trajectories": 6, "batch": 2, "neighbours": 6, "evaluation_batches": 3}
 
@@ -60,7 +60,7 @@ def test_cells_are_reported_beside_the_entropy(run, config):
 def test_distinct_cells_are_counted_by_hand():
     places = np.array([[[1, 1], [1, 2], [1, 1], [5, 1]], [[0, 0], [4, 3], [4, 3], [4, 3]]], float)
     valid = np.array([[True, True, True, False], [True, True, True, True]])
-    assert distinct_cells(places, valid, (6, 4)).tolist() == [2, 2]
+    assert count_visited_cells(places, valid, (6, 4)).tolist() == [2, 2]
 
 
 def test_visits_are_drawn_on_the_grid(run):
@@ -90,10 +90,14 @@ def test_encoders_shift_entropies_and_are_decided_by_their_seed(run, config):
 
 def test_equal_images_are_particles_close_together(config):
     environment_class = make("minigrid")
-    state = start_state(environment_class, config)
+    state = start_pretraining(environment_class, config)
     members = jnp.zeros((2, 3), int)
-    samples = collect(state.learners.policy, environment_class, members, batch=2, horizon=20, keys=state.keys)
-    encoded = measurable(samples, find_encoder(environment_class, config), None, keys=state.keys)
+    samples = collect_with_sampler(
+        state.learners.policy, environment_class, members, batch=2, horizon=20, keys=state.keys
+    )
+    encoded = make_particles_measurable(
+        samples, find_particle_encoder(environment_class, config), None, keys=state.keys
+    )
     assert encoded.particles.shape == (2, 3, 2, 20, 64)
     flat, images = np.asarray(encoded.particles).reshape(-1, 64), np.asarray(samples.particles).reshape(-1, 147)
     same = (images[:, None] == images[None]).all(axis=-1)
@@ -175,9 +179,11 @@ def test_images_of_gymnasium_environments(tmp_path, config):
 @pytest.mark.parametrize("endless", [True, False])
 def test_trajectories_go_on_after_an_end_if_told_to(endless, config):
     painted = gymnasium_class({"slow": Painting}, endless=endless, workers=1)
-    state = start_state(painted, dataclasses.replace(config, seeds=1), look=False)
+    state = start_pretraining(painted, dataclasses.replace(config, seeds=1), look=False)
     try:
-        samples = collect(state.learners.policy, painted, jnp.array([[0]]), batch=1, horizon=8, keys=state.keys)
+        samples = collect_with_sampler(
+            state.learners.policy, painted, jnp.array([[0]]), batch=1, horizon=8, keys=state.keys
+        )
     finally:
         painted.fleet.close()
     assert np.asarray(samples.valid).ravel().tolist() == [True] * 5 + [endless] * 3
@@ -185,9 +191,9 @@ def test_trajectories_go_on_after_an_end_if_told_to(endless, config):
 
 def test_faramas_own_environments_are_a_class():
     counterexample = make("minigrid-counterexample")
-    state = start_state(counterexample, dataclasses.replace(preset("paper", "minigrid-counterexample"), seeds=1))
+    state = start_pretraining(counterexample, dataclasses.replace(preset("paper", "minigrid-counterexample"), seeds=1))
     try:
-        samples = collect(
+        samples = collect_with_sampler(
             state.learners.policy, counterexample, jnp.array([[0, 1]]), batch=1, horizon=8, keys=state.keys
         )
     finally:

@@ -10,7 +10,7 @@ from alphamepol import make
 from alphamepol.algorithms.alphamepol.update import Learner, OffPolicySettings, improve_off_policy
 from alphamepol.estimation.knn import nearest_neighbours
 from alphamepol.policies.policy import GaussianPolicy
-from alphamepol.sampling.sampler import collect
+from alphamepol.sampling.sampler import collect_with_sampler
 
 MINIBATCHES, ITERATIONS, RATE = 8, 12, 1e-3
 
@@ -20,7 +20,7 @@ def test_steps_in_a_gridworld(tail_size: int) -> None:
     policy = GaussianPolicy(2, 2, (40, 30), key=jax.random.key(1))
     policies = jax.tree.map(lambda leaf: leaf[None], policy)
     members = jnp.arange(MINIBATCHES)[None] % 2
-    stacked = collect(
+    stacked = collect_with_sampler(
         policies, make("gridworld-slope"), members, batch=3, horizon=50, keys=jax.random.split(jax.random.key(2), 1)
     )
     trajectories = jax.tree.map(lambda leaf: leaf[0], stacked)

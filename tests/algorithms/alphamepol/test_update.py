@@ -8,9 +8,9 @@ from jax.flatten_util import ravel_pytree
 from scipy.special import digamma, gammaln
 
 from alphamepol import GaussianPolicy, nearest_neighbours
-from alphamepol.algorithms.alphamepol.estimates import estimate, estimate_with_gradient
+from alphamepol.algorithms.alphamepol.estimates import estimate_entropies_and_kl, estimate_with_gradient
 from alphamepol.algorithms.alphamepol.gradients import on_policy_gradient, tail_gradient
-from alphamepol.algorithms.alphamepol.log_probabilities import log_probabilities, score_sum
+from alphamepol.algorithms.alphamepol.log_probabilities import log_probabilities, score_sum_of_log_probabilities
 from alphamepol.algorithms.alphamepol.update import (
     MAX_TRIES,
     Learner,
@@ -101,10 +101,10 @@ def test_entropies_of_another_policy_against_loops(ended: bool) -> None:
     other = changed(policy, 1, 0.05)
     samples = trajectories.perceived, trajectories.actions
     log_ratios = log_probabilities(other, *samples) - log_probabilities(policy, *samples)
-    entropies, kl = estimate(log_ratios, trajectories, neighbourhood)
+    entropies, kl = estimate_entropies_and_kl(log_ratios, trajectories, neighbourhood)
     np.testing.assert_allclose(entropies, plain_entropies(other, policy, trajectories, neighbourhood), rtol=1e-10)
     assert kl > 0
-    same, no_kl = estimate(jnp.zeros_like(log_ratios), trajectories, neighbourhood)
+    same, no_kl = estimate_entropies_and_kl(jnp.zeros_like(log_ratios), trajectories, neighbourhood)
     np.testing.assert_allclose(same, jax.vmap(particle_entropy)(neighbourhood), rtol=1e-10)
     assert no_kl == pytest.approx(0.0, abs=1e-12)
 
@@ -260,7 +260,7 @@ def test_judging_and_differentiating_in_one_pass(ended: bool, rows: int, monkeyp
     samples = trajectories.perceived, trajectories.actions
     before = log_probabilities(policy, *samples)
     log_ratios = log_probabilities(other, *samples) - before
-    entropies, kl = estimate(log_ratios, trajectories, neighbourhood)
+    entropies, kl = estimate_entropies_and_kl(log_ratios, trajectories, neighbourhood)
     gradient = tail_gradient(other, log_ratios, trajectories, neighbourhood, jnp.arange(MINIBATCHES))
 
     monkeypatch.setattr("alphamepol.algorithms.alphamepol.estimates.rows_per_product", lambda: rows)
@@ -311,7 +311,7 @@ def test_score_sum_does_not_depend_on_how_trajectories_are_cut_into_pieces(monke
         monkeypatch.setattr(
             "alphamepol.algorithms.alphamepol.log_probabilities.rows_per_product", lambda _, most=piece: most
         )
-        gradient = score_sum(policy, trajectories.perceived, trajectories.actions, coefficients)
+        gradient = score_sum_of_log_probabilities(policy, trajectories.perceived, trajectories.actions, coefficients)
         results.append(ravel_pytree(gradient)[0])
     np.testing.assert_allclose(results[0], results[1], rtol=1e-10)
     np.testing.assert_allclose(results[0], results[2], rtol=1e-10)

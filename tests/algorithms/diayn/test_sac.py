@@ -18,21 +18,21 @@ from alphamepol.algorithms.diayn.sac import (
     SacReport,
     SacSettings,
     SacState,
-    interact,
+    interact_in_sac,
     sac_loss,
-    sample_choices,
-    start,
-    train,
-    update,
+    sample_sac_choices,
+    start_sac,
+    train_sac,
+    update_sac,
 )
-from alphamepol.algorithms.diayn.update import fresh_networks
+from alphamepol.algorithms.diayn.update import fresh_diayn_networks
 from alphamepol.environments.gridworld.gridworld import Gridworld
 from alphamepol.environments.gridworld.layouts import FOUR_ROOMS
 from alphamepol.policies.memory import ActionRange
 from alphamepol.policies.networks import Network
 from alphamepol.policies.policy import Policy, SquashedPolicy
 from alphamepol.policies.shape import PolicyShape, policy_shape
-from alphamepol.sampling.stream import Transitions, World, begin, step
+from alphamepol.sampling.stream import Transitions, World, begin_stream_episode, step_stream
 
 ROWS, SKILLS = 6, 2
 LOSS_KEY = jax.random.key(7)
@@ -124,7 +124,7 @@ def normal_of(outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @jax.jit
 def draw(actor: SquashedPolicy, inputs: jax.Array, key) -> jax.Array:
     """The actions that the loss looks at, given the key of these rows."""
-    choices = jax.vmap(lambda one, key: sample_choices(actor.head(actor.network(one)), key=key))
+    choices = jax.vmap(lambda one, key: sample_sac_choices(actor.head(actor.network(one)), key=key))
     return choices(inputs, jax.random.split(key, len(inputs))).actions[:, 0]
 
 
@@ -265,7 +265,7 @@ def test_an_update_is_optax_adam_on_everything_then_the_targets_follow() -> None
     def three_updates(networks, targets):
         def both(carry, key):
             ours, networks, targets, moments = carry
-            ours, report = update(ours, batch, loss, chosen, key=key)
+            ours, report = update_sac(ours, batch, loss, chosen, key=key)
             changes, moments = optimiser.update(jax.grad(loss, has_aux=True)(networks, targets, batch, key)[0], moments)
             networks = optax.apply_updates(networks, changes)
             targets = jax.tree.map(lambda old, new: 0.7 * old + 0.3 * new, targets, networks.critics)
@@ -298,8 +298,8 @@ def untrained(world: World) -> SacLearner:
     @jax.jit
     def make(key):
         network_key, start_key = jax.random.split(key)
-        networks = fresh_networks(PolicyShape("gaussian", 2, 2, world.actions), 1, (64, 64), key=network_key)
-        return start(networks, world, environments=10, replay=5000, key=start_key)
+        networks = fresh_diayn_networks(PolicyShape("gaussian", 2, 2, world.actions), 1, (64, 64), key=network_key)
+        return start_sac(networks, world, environments=10, replay=5000, key=start_key)
 
     return make(jax.random.key(0))
 
@@ -325,7 +325,7 @@ def test_a_learner_starts_with_nothing_in_its_replay(untrained: SacLearner) -> N
 
 def test_the_replay_keeps_the_last_transitions(world: World, untrained: SacLearner) -> None:
     """With four environments and room for 16 transitions, the 17th takes the place of the first."""
-    learner, go = smaller(untrained), eqx.filter_jit(interact)
+    learner, go = smaller(untrained), eqx.filter_jit(interact_in_sac)
     all_seen = [np.zeros((0, 2), np.float32)]
     for done in range(0, 40, 4):
         learner, seen = go(learner, world, jnp.array(done), key=jax.random.key(done))
@@ -354,7 +354,7 @@ def test_updates_draw_from_all_that_the_replay_has_and_from_nothing_else(world: 
     learner = smaller(untrained)
     observations = jnp.full_like(learner.replay.observation, jnp.nan)
     learner = eqx.tree_at(lambda learner: learner.replay.observation, learner, observations)
-    go = eqx.filter_jit(partial(train, loss=probe, settings=settings(batch=4096), steps=4))
+    go = eqx.filter_jit(partial(train_sac, loss=probe, settings=settings(batch=4096), steps=4))
     for done in range(0, 24, 4):
         learner, _, (unfilled, different, mean, _) = go(learner, world, done=jnp.array(done), key=jax.random.key(done))
         filled = learner.replay.reached[: done + 4, 0]
@@ -372,7 +372,7 @@ def seek_goal(learner: SacLearner, world: World, done: jax.Array, key) -> tuple[
         rewards = -jnp.linalg.norm(batch.reached - GOAL, axis=-1)
         return sac_loss(networks, targets, batch, rewards, settings(), key=key)
 
-    return train(learner, world, loss, settings(), done, steps=500, key=key)
+    return train_sac(learner, world, loss, settings(), done, steps=500, key=key)
 
 
 def test_same_key_same_bits_other_key_other_bits(world: World, untrained: SacLearner) -> None:
@@ -401,11 +401,11 @@ def distance(actor: Policy, world: World) -> jax.Array:
         begin_key, steps_key = jax.random.split(key)
 
         def advance(episode, key):
-            episode, seen = step(world, actor, episode, key=key)
+            episode, seen = step_stream(world, actor, episode, key=key)
             return episode, jnp.linalg.norm(seen.reached - GOAL)
 
         keys = jax.random.split(steps_key, world.horizon)
-        return jax.lax.scan(advance, begin(world, key=begin_key), keys)[1]
+        return jax.lax.scan(advance, begin_stream_episode(world, key=begin_key), keys)[1]
 
     return jnp.mean(jax.vmap(walk)(jax.random.split(jax.random.key(5), 40))[:, world.horizon // 2 :])
 

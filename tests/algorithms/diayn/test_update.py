@@ -11,9 +11,14 @@ import pytest
 from sac_cases import random_networks, settings
 
 from alphamepol import make
-from alphamepol.algorithms.diayn.sac import Networks, SacLearner, SacReport, SacSettings, sac_loss, start
-from alphamepol.algorithms.diayn.skills import SkillReward, SkillTasks, of_skill
-from alphamepol.algorithms.diayn.update import DiaynReport, diayn_loss, fresh_networks, train_epoch
+from alphamepol.algorithms.diayn.sac import Networks, SacLearner, SacReport, SacSettings, sac_loss, start_sac
+from alphamepol.algorithms.diayn.skills import SkillReward, SkillTasks, policy_of_diayn_skill
+from alphamepol.algorithms.diayn.update import (
+    DiaynReport,
+    diayn_update_loss,
+    fresh_diayn_networks,
+    train_diayn_by_updates,
+)
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.policies.memory import ActionRange
 from alphamepol.policies.networks import Network
@@ -45,7 +50,9 @@ def test_the_policy_of_a_skill_is_the_actor_told_of_it(shape: PolicyShape) -> No
     @jax.jit
     def compare(actor):
         """The distributions of every skill, from the policies of one and from the actor."""
-        apart = [jax.vmap(of_skill(actor, skill, SKILLS).distribution)(observations) for skill in range(SKILLS)]
+        apart = [
+            jax.vmap(policy_of_diayn_skill(actor, skill, SKILLS).distribution)(observations) for skill in range(SKILLS)
+        ]
         told = [jnp.hstack([observations, jnp.tile(jnp.eye(SKILLS)[skill], (20, 1))]) for skill in range(SKILLS)]
         return apart, [jax.vmap(lambda inputs: actor.head(actor.network(inputs)))(inputs) for inputs in told]
 
@@ -53,14 +60,14 @@ def test_the_policy_of_a_skill_is_the_actor_told_of_it(shape: PolicyShape) -> No
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5), apart, told)
     first, second, _ = (np.concatenate(jax.tree.leaves(distribution), axis=-1) for distribution in apart)
     assert not np.allclose(first, second, rtol=1e-2)
-    policy = of_skill(actor, 1, SKILLS)
+    policy = policy_of_diayn_skill(actor, 1, SKILLS)
     assert type(policy) is type(actor)
     assert (policy.observation_size, policy.action_size) == (shape.observation_size, shape.action_size)
 
 
 def test_the_policy_of_the_only_skill_is_the_actor() -> None:
     actor = random_networks(CHOICE, 1, (8,)).actor
-    assert of_skill(actor, 0, 1) is actor
+    assert policy_of_diayn_skill(actor, 0, 1) is actor
     assert actor.observation_size == 3
 
 
@@ -126,7 +133,7 @@ def test_the_loss_is_that_of_sac_with_the_reward_of_skills_and_a_cross_entropy()
         return loss + jnp.mean(-jnp.log(chances[jnp.arange(6), skill])), report
 
     def ours(networks: Networks) -> tuple[jax.Array, SacReport]:
-        return diayn_loss(networks, targets, batch, settings(), SKILLS, key=jax.random.key(2))
+        return diayn_update_loss(networks, targets, batch, settings(), SKILLS, key=jax.random.key(2))
 
     (found, expected) = (jax.jit(jax.value_and_grad(loss, has_aux=True))(networks) for loss in (ours, by_hand))
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-5), found, expected)
@@ -151,8 +158,8 @@ def learner(world: World) -> SacLearner:
     @jax.jit
     def make_learner(key):
         network_key, start_key = jax.random.split(key)
-        networks = fresh_networks(PolicyShape("gaussian", 2, 2, world.actions), 5, (32, 32), key=network_key)
-        return start(networks, world, environments=10, replay=5000, key=start_key)
+        networks = fresh_diayn_networks(PolicyShape("gaussian", 2, 2, world.actions), 5, (32, 32), key=network_key)
+        return start_sac(networks, world, environments=10, replay=5000, key=start_key)
 
     return make_learner(jax.random.key(0))
 
@@ -161,7 +168,7 @@ def learner(world: World) -> SacLearner:
 def epoch(
     learner: SacLearner, world: World, chosen: SacSettings, done: jax.Array, steps: int, key
 ) -> tuple[SacLearner, DiaynReport]:
-    return train_epoch(learner, world, chosen, done, steps=steps, key=key)
+    return train_diayn_by_updates(learner, world, chosen, done, steps=steps, key=key)
 
 
 def test_networks_start_apart(learner: SacLearner) -> None:
@@ -196,7 +203,7 @@ def test_discriminability_is_of_new_states_by_the_discriminator_from_before(worl
 def test_it_learns_by_images_and_choices() -> None:
     environment_class = make("minigrid")
     world, networks = world_of(environment_class, 2, 5), random_networks(VIEW, 2, (16,))
-    learner = jax.jit(lambda key: start(networks, world, environments=4, replay=40, key=key))(jax.random.key(0))
+    learner = jax.jit(lambda key: start_sac(networks, world, environments=4, replay=40, key=key))(jax.random.key(0))
     after, report = epoch(learner, world, settings(batch=8), jnp.array(0), 40, jax.random.key(0))
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((after.state, report)))
     replay = jax.device_get(after.replay)

@@ -32,7 +32,7 @@ from alphamepol.algorithms.finetuning.finetuner import find_finetuner
 from alphamepol.algorithms.finetuning.iteration import Plan
 from alphamepol.estimation.statistics import bootstrap_interval
 from alphamepol.runs.metrics import read_metrics
-from alphamepol.runs.sources import Source, short_names
+from alphamepol.runs.sources import Source, short_source_names
 
 TINY = TrpoConfig(
     tasks=3,
@@ -315,7 +315,7 @@ def test_every_policy_of_a_run_has_its_turn(tmp_path) -> None:
     source = Source("run", "run", {seed: GaussianPolicy(2, 2, (8,), key=jax.random.key(seed)) for seed in (0, 1)})
     nothing = [RewardFunction(lambda *_: 0.0)] * 3
     plan = Plan(make("gridworld-slope"), "GWN", nothing, TINY, find_finetuner("trpo"))
-    run = finetune_module.finetune_source(source, plan, tmp_path / "f", finetune_module.Way(quiet=True))
+    run = finetune_module.run_finetuning_from_source(source, plan, tmp_path / "f", finetune_module.Way(quiet=True))
     for task, seed in ((0, 0), (1, 1), (2, 0)):
         expected = jax.tree.leaves(source.policies[seed])
         assert all(map(np.array_equal, jax.tree.leaves(run.load_policy(task)), expected))
@@ -339,7 +339,7 @@ def test_short_names_are_names_and_all_different(tmp_path, monkeypatch) -> None:
         (tmp_path / path).mkdir(parents=True)
 
     def names(*paths: str) -> list[str]:
-        return short_names([Source(path, "Random", {}) for path in paths])
+        return short_source_names([Source(path, "Random", {}) for path in paths])
 
     assert names("x/a", "random") == ["a", "random"]
     assert names("x/a", "y/a", "z/0-a") == ["0-a", "1-a", "2-0-a"]

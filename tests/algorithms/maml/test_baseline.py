@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from alphamepol.algorithms.maml.baseline import linear_baseline, project
+from alphamepol.algorithms.maml.baseline import maml_linear_baseline, project_for_maml_baseline
 from alphamepol.compute.orthonormal import DEPENDENT, orthonormal
 
-PROJECT = jax.jit(project)
+PROJECT = jax.jit(project_for_maml_baseline)
 ORTHONORMAL = jax.jit(orthonormal)
-BASELINE = jax.jit(linear_baseline)
+BASELINE = jax.jit(maml_linear_baseline)
 
 
 def columns_of(case: str) -> np.ndarray:

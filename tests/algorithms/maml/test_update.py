@@ -17,21 +17,21 @@ from alphamepol import CMP, make
 from alphamepol.algorithms.maml.update import (
     Experience,
     MamlSettings,
-    adapt,
-    behaviour,
-    experience,
-    log_probs,
-    meta_step,
+    adapt_by_maml_inner_step,
+    behaviour_in_maml_update,
+    experience_for_maml_update,
+    log_probs_in_maml_update,
+    maml_outer_step,
 )
 from alphamepol.algorithms.trust_region import Stepped, TrustRegion
 from alphamepol.environments.tasks import Goal, Task
-from alphamepol.policies.images import Trunk
+from alphamepol.policies.image_networks import Trunk
 from alphamepol.policies.memory import ActionRange, Memory
 from alphamepol.policies.policy import CategoricalPolicy, GaussianPolicy, Policy
 
-ADAPT = eqx.filter_jit(adapt)
-META_STEP = eqx.filter_jit(meta_step)
-EXPERIENCE = eqx.filter_jit(experience)
+ADAPT = eqx.filter_jit(adapt_by_maml_inner_step)
+META_STEP = eqx.filter_jit(maml_outer_step)
+EXPERIENCE = eqx.filter_jit(experience_for_maml_update)
 SEEN = eqx.filter_jit(lambda policy, observation: policy.distribution(observation))
 RATE = 0.1
 KINDS = ["gaussian", "categorical"]
@@ -193,7 +193,7 @@ def bends_of(function, at: np.ndarray, step: float = 1e-4) -> np.ndarray:
 
 
 class Ingredients(NamedTuple):
-    """What `meta_step` hands to the trust region, as vectors and a matrix."""
+    """What `maml_outer_step` hands to the trust region, as vectors and a matrix."""
 
     gradient: np.ndarray
     fisher: np.ndarray
@@ -220,7 +220,7 @@ def ingredients(kind: str, first_order: bool) -> tuple[Ingredients, Composed]:
 
     @jax.jit
     def run(policy, before, after):
-        meta_step(policy, before, after, settings(first_order=first_order))
+        maml_outer_step(policy, before, after, settings(first_order=first_order))
         return seen["found"]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -301,12 +301,12 @@ def test_a_recurrent_policy_goes_along_its_samples() -> None:
             means.append(policy.network(jnp.concatenate([inputs, hidden])))
         return jnp.stack(means)
 
-    found = jax.jit(behaviour)(policy, samples)
+    found = jax.jit(behaviour_in_maml_update)(policy, samples)
     for i in range(2):
         np.testing.assert_allclose(found.mean[i], means_along(perceived[i]), rtol=1e-4, atol=1e-5)
     standardised = (0.3 - np.asarray(found.mean[..., 0])) / np.exp(-0.5)
     expected = -0.5 * standardised**2 + 0.5 - 0.5 * np.log(2 * np.pi)
-    np.testing.assert_allclose(jax.jit(log_probs)(found, samples), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(jax.jit(log_probs_in_maml_update)(found, samples), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_policy_of_images_sees_each_of_its_samples() -> None:
@@ -314,7 +314,7 @@ def test_a_policy_of_images_sees_each_of_its_samples() -> None:
     perceived = jax.random.randint(jax.random.key(5), (2, 3, 49), 0, 256).astype(jnp.uint8)
     nothing = jnp.zeros((2, 3))
     samples = Experience(perceived, nothing.astype(int), nothing, nothing == 0, jnp.zeros(()))
-    found = jax.jit(behaviour)(policy, samples)
+    found = jax.jit(behaviour_in_maml_update)(policy, samples)
     for row in np.ndindex(2, 3):
         np.testing.assert_allclose(found.logits[row], SEEN(policy, perceived[row]).logits, rtol=1e-4, atol=1e-5)
 
@@ -450,8 +450,10 @@ def sampled_for_both_sides(policy: Policy, chosen: MamlSettings, trajectories: i
     def one_task(side, key):
         first, second = jax.random.split(key)
         sizes = {"trajectories": trajectories, "horizon": horizon}
-        before = experience(policy, Line(), side, chosen.discount, key=first, **sizes)
-        after = experience(adapt(policy, before, chosen), Line(), side, chosen.discount, key=second, **sizes)
+        before = experience_for_maml_update(policy, Line(), side, chosen.discount, key=first, **sizes)
+        after = experience_for_maml_update(
+            adapt_by_maml_inner_step(policy, before, chosen), Line(), side, chosen.discount, key=second, **sizes
+        )
         return before, after
 
     return jax.vmap(one_task)(sides, jax.random.split(key))

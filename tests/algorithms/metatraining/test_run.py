@@ -29,7 +29,7 @@ from alphamepol import (
 )
 from alphamepol.algorithms.diayn import run as diayn_module
 from alphamepol.algorithms.maml import run as maml_module
-from alphamepol.algorithms.maml.iteration import start_maml
+from alphamepol.algorithms.maml.iteration import start_maml_iterations
 from alphamepol.algorithms.metatraining.presets import metatraining_preset
 from alphamepol.environments.tasks import GoalTasks
 from alphamepol.runs.metrics import read_metrics
@@ -373,7 +373,7 @@ def test_maml_scales_and_remembers_where_asked(tmp_path) -> None:
         EnvironmentClass({"storm": Line(jnp.array(50.0))}, name="storm"),
     )
     run = metatrain(storm, config, draw_task=go_east, folder=tmp_path / "run", quiet=True)
-    start = start_maml(storm, config).learners
+    start = start_maml_iterations(storm, config).learners
     for number, policy in enumerate(run.policies.values()):
         # The wind alone leads from 0 to 700 in 15 steps.
         np.testing.assert_allclose(policy.scaling.mean, 350, atol=20)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from alphamepol.algorithms.trpo.linearised import linearise
-from alphamepol.policies.networks import feed_forward, feed_rows, xavier_layers
+from alphamepol.policies.networks import feed_network, feed_network_rows, xavier_network_layers
 
 
 @pytest.mark.parametrize("sizes", [(2, 16, 16, 2), (5, 7, 3), (3, 9, 8, 7, 4), (4, 2), (2, 300, 300, 2)])
@@ -14,14 +14,14 @@ from alphamepol.policies.networks import feed_forward, feed_rows, xavier_layers
 def test_products_are_those_of_automatic_differentiation(sizes, rows) -> None:
     """3201 rows are three pieces on a CPU, the last filled up."""
     keys = jax.random.split(jax.random.key(rows), 4)
-    layers, tangent = xavier_layers(sizes, key=keys[0]), xavier_layers(sizes, key=keys[1])
+    layers, tangent = xavier_network_layers(sizes, key=keys[0]), xavier_network_layers(sizes, key=keys[1])
     inputs = jax.random.normal(keys[2], (rows, sizes[0]))
     cotangent = jax.random.normal(keys[3], (rows, sizes[-1]))
 
     @jax.jit  # compiled whole, which is quicker than one operation after the other
     def automatic(layers, tangent, cotangent):
         def outputs_of(layers):
-            return jax.vmap(lambda one: feed_forward(layers, one))(inputs)
+            return jax.vmap(lambda one: feed_network(layers, one))(inputs)
 
         outputs, pull = jax.vjp(outputs_of, layers)
         return outputs, jax.jvp(outputs_of, (layers,), (tangent,))[1], pull(cotangent)[0]
@@ -29,7 +29,7 @@ def test_products_are_those_of_automatic_differentiation(sizes, rows) -> None:
     outputs, pushed, pulled_back = automatic(layers, tangent, cotangent)
     network = jax.jit(linearise)(layers, inputs)
     np.testing.assert_allclose(network.outputs, outputs, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(feed_rows(layers, inputs), outputs, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(feed_network_rows(layers, inputs), outputs, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(jax.jit(lambda network: network.push(tangent))(network), pushed, rtol=1e-3, atol=1e-4)
     pulled = jax.jit(lambda network: network.pull(cotangent))(network)
     for ours, expected in zip(jax.tree.leaves(pulled), jax.tree.leaves(pulled_back), strict=True):

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from alphamepol.algorithms.advantages import generalised_advantages, normalise
+from alphamepol.algorithms.advantages import generalised_advantages, normalise_advantages
 from alphamepol.algorithms.trpo.critic import Critic, fit_critic
-from alphamepol.algorithms.trpo.update import TrpoSettings, TrpoState, improve, natural_step
-from alphamepol.algorithms.trust_region import TrustRegion, conjugate_gradient
+from alphamepol.algorithms.trpo.update import TrpoSettings, TrpoState, improve_by_trpo, natural_step_of_trpo
+from alphamepol.algorithms.trust_region import TrustRegion, trust_region_conjugate_gradient
 from alphamepol.policies.distributions import Distribution
 from alphamepol.policies.memory import ActionRange, Memory
-from alphamepol.policies.networks import feed_forward
+from alphamepol.policies.networks import feed_network
 from alphamepol.policies.policy import CategoricalPolicy, GaussianPolicy, Policy
 from alphamepol.sampling.trajectories import Episodes
 
-IMPROVE = eqx.filter_jit(improve)
+IMPROVE = eqx.filter_jit(improve_by_trpo)
 ROWS = 12
 KINDS = ["gaussian", "categorical", "recurrent gaussian"]
 
@@ -62,7 +62,7 @@ def rows_of(policy: Policy, episodes: Episodes) -> Distribution:
         for t, inputs in enumerate(perceived):
             if policy.memory is not None:
                 hidden = policy.memory.listen(inputs, hidden)
-            found.append(policy.head(feed_forward(policy.layers, jnp.concatenate([inputs, hidden]))))
+            found.append(policy.head(feed_network(policy.layers, jnp.concatenate([inputs, hidden]))))
             hidden = jnp.where(ended[t], 0.0, hidden)
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
 
@@ -104,7 +104,7 @@ def test_the_step_is_the_exact_natural_gradient(kind) -> None:
     """With enough iterations conjugate gradient is exact; the Fisher matrix is written out, and solved in float64."""
     policy = tiny_policy(kind)
     episodes = samples_of(policy)
-    advantages = normalise(jax.random.normal(jax.random.key(12), (ROWS,)))
+    advantages = normalise_advantages(jax.random.normal(jax.random.key(12), (ROWS,)))
     parameters, as_policy = ravel_pytree(policy)
     old = log_probs_of(policy, episodes)
 
@@ -117,7 +117,9 @@ def test_the_step_is_the_exact_natural_gradient(kind) -> None:
     max_kl = 1e-4
     expected = direction * np.sqrt(2 * max_kl / (direction @ damped @ direction))
 
-    stepped, (kl, gained, fraction) = jax.jit(natural_step)(policy, episodes, advantages, region(max_kl, iterations=40))
+    stepped, (kl, gained, fraction) = jax.jit(natural_step_of_trpo)(
+        policy, episodes, advantages, region(max_kl, iterations=40)
+    )
     step = np.asarray(ravel_pytree(stepped)[0] - parameters, float)
     assert float(fraction) == 1.0
     assert float(gained) > 0
@@ -134,12 +136,12 @@ def test_ten_iterations_of_conjugate_gradient_see_a_symmetric_positive_definite_
 
     def remember(fisher_product, target, iterations):
         seen["matrix"] = jax.vmap(fisher_product)(jnp.eye(target.size))
-        return conjugate_gradient(fisher_product, target, iterations)
+        return trust_region_conjugate_gradient(fisher_product, target, iterations)
 
-    monkeypatch.setattr(trust_region, "conjugate_gradient", remember)
+    monkeypatch.setattr(trust_region, "trust_region_conjugate_gradient", remember)
     policy = tiny_policy(kind)
     episodes = samples_of(policy)
-    natural_step(policy, episodes, normalise(jnp.arange(float(ROWS))), region())
+    natural_step_of_trpo(policy, episodes, normalise_advantages(jnp.arange(float(ROWS))), region())
     matrix = np.asarray(seen["matrix"], float)
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-5)
     assert np.linalg.eigvalsh((matrix + matrix.T) / 2).min() > 0.1 - 1e-4
@@ -150,10 +152,10 @@ def test_conjugate_gradient_solves_and_returns_the_product() -> None:
     root = np.random.default_rng(0).normal(size=(12, 12))
     matrix = jnp.array(root @ root.T + np.eye(12), jnp.float32)
     target = jnp.arange(12.0)
-    x, along = conjugate_gradient(lambda v: matrix @ v, target, 40)
+    x, along = trust_region_conjugate_gradient(lambda v: matrix @ v, target, 40)
     np.testing.assert_allclose(x, np.linalg.solve(matrix, target), rtol=1e-2, atol=1e-3)
     np.testing.assert_allclose(along, matrix @ x, rtol=1e-3, atol=1e-3)
-    zero, _ = conjugate_gradient(lambda v: matrix @ v, jnp.zeros(12), 10)
+    zero, _ = trust_region_conjugate_gradient(lambda v: matrix @ v, jnp.zeros(12), 10)
     np.testing.assert_array_equal(zero, 0)
 
 
@@ -165,10 +167,10 @@ def test_an_accepted_step_keeps_the_kl_and_improves_the_surrogate(max_kl) -> Non
     keys = jax.random.split(jax.random.key(2), 500)
     old = jax.vmap(policy.distribution)(observations)
     actions = jax.vmap(lambda one, key: one.sample(key=key))(old, keys)
-    advantages = normalise(actions[:, 0] * observations[:, 1])
+    advantages = normalise_advantages(actions[:, 0] * observations[:, 1])
     nothing = jnp.zeros((1, 500))
     episodes = Episodes(observations[None], actions[None], nothing, nothing > 0, observations[-1:])
-    stepped, (kl, gained, fraction) = jax.jit(natural_step)(policy, episodes, advantages, region(max_kl))
+    stepped, (kl, gained, fraction) = jax.jit(natural_step_of_trpo)(policy, episodes, advantages, region(max_kl))
     new = jax.vmap(stepped.distribution)(observations)
     measured = float(jnp.mean(jax.vmap(lambda one, other: one.kl(other))(old, new)))
     old_log_probs, new_log_probs = (jax.vmap(lambda one, a: one.log_prob(a))(rows, actions) for rows in (old, new))
@@ -184,9 +186,9 @@ def test_a_full_step_that_leaves_the_trust_region_is_halved_until_it_stays_insid
     """One iteration of conjugate gradient and a huge trust region: the quadratic model is far off."""
     policy = tiny_policy("gaussian")
     episodes = samples_of(policy)
-    advantages = -normalise(episodes.actions[..., 0].ravel())
+    advantages = -normalise_advantages(episodes.actions[..., 0].ravel())
     chosen = region(20.0, 1e-3, iterations=1)
-    stepped, (kl, gained, fraction) = natural_step(policy, episodes, advantages, chosen)
+    stepped, (kl, gained, fraction) = natural_step_of_trpo(policy, episodes, advantages, chosen)
     halvings = -np.log2(float(fraction))
     assert halvings in range(1, 10)
     assert float(kl) < 20.0
@@ -204,7 +206,7 @@ def test_a_full_step_that_leaves_the_trust_region_is_halved_until_it_stays_insid
 def test_a_step_that_cannot_be_accepted_is_not_taken() -> None:
     """Advantages that are not numbers stand for any failure: no try is acceptable, and the policy stays."""
     policy = tiny_policy("gaussian")
-    stepped, numbers = natural_step(policy, samples_of(policy), jnp.full(ROWS, jnp.nan), region())
+    stepped, numbers = natural_step_of_trpo(policy, samples_of(policy), jnp.full(ROWS, jnp.nan), region())
     assert all(map(np.array_equal, jax.tree.leaves(stepped), jax.tree.leaves(policy)))
     assert [float(number) for number in numbers] == [0, 0, 0]
 
@@ -257,7 +259,7 @@ def test_without_any_reward_nothing_is_learned_and_nothing_breaks(kind) -> None:
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((state, report)))
         assert all(map(np.array_equal, jax.tree.leaves(state.policy), jax.tree.leaves(policy)))
     assert not state.rewarded
-    np.testing.assert_array_equal(normalise(jnp.full(7, 3.0)), 0.0)
+    np.testing.assert_array_equal(normalise_advantages(jnp.full(7, 3.0)), 0.0)
 
 
 def test_after_the_first_reward_the_policy_moves_and_goes_on_moving() -> None:
@@ -281,7 +283,7 @@ def test_improving_is_one_program_over_tasks() -> None:
         episodes.append(samples_of(policy, jnp.zeros((3, 5)).at[0, i].set(float(i))))
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *zip(states, episodes, strict=True))
     keys = jax.random.split(jax.random.key(9), 3)
-    together, reports = jax.vmap(lambda state, samples, key: improve(state, samples, settings(), key=key))(
+    together, reports = jax.vmap(lambda state, samples, key: improve_by_trpo(state, samples, settings(), key=key))(
         *stacked, keys
     )
     for i in range(3):
@@ -334,13 +336,13 @@ def test_each_pass_of_the_critic_uses_every_row_once() -> None:
 def test_settings_are_traced() -> None:
     """A sweep over numbers that only scale something compiles once."""
     policy = tiny_policy("gaussian")
-    episodes, advantages = samples_of(policy), normalise(jnp.arange(float(ROWS)))
+    episodes, advantages = samples_of(policy), normalise_advantages(jnp.arange(float(ROWS)))
     traces = []
 
     @eqx.filter_jit
     def step(chosen):
         traces.append(1)
-        return natural_step(policy, episodes, advantages, chosen)[1]
+        return natural_step_of_trpo(policy, episodes, advantages, chosen)[1]
 
     for max_kl in (1e-4, 1e-3, 1e-2):
         step(region(max_kl))

@@ -15,7 +15,7 @@ from alphamepol.environments.gridworld.drawing import (
     TRAIL_NEW,
     TRAIL_OLD,
     WALL,
-    draw_trail,
+    draw_gridworld_trail,
 )
 from alphamepol.environments.gridworld.gridworld import Gridworld
 from alphamepol.environments.make import make
@@ -28,7 +28,7 @@ every_member = pytest.mark.parametrize("facts", oracle.MEMBERS, ids=lambda facts
 
 @cache
 def picture_of(facts: oracle.Member) -> np.ndarray:
-    return draw_trail(make(facts.class_name)[facts.name], PARKED)
+    return draw_gridworld_trail(make(facts.class_name)[facts.name], PARKED)
 
 
 def colour_at(picture: np.ndarray, x: float, y: float) -> tuple[int, int, int]:
@@ -84,7 +84,7 @@ def test_arrows_point_down_the_slope_where_it_acts(facts):
 
 
 def test_an_arrow_is_as_long_as_a_step_down_the_slope():
-    picture = draw_trail(Gridworld("..\n..", slope="east", slope_mean=0.16), PARKED)
+    picture = draw_gridworld_trail(Gridworld("..\n..", slope="east", slope_mean=0.16), PARKED)
     line = picture[int((1 - 0.1) / 2 * SIZE), :, :].astype(int)  # through the arrows at y = 0.1
     coloured = np.abs(line - np.array(GROUND)).sum(axis=1) > 60
     shaft_and_tip = np.flatnonzero(coloured[200:240]) + 200  # the arrow around x = 0.1, pixel 220
@@ -93,7 +93,7 @@ def test_an_arrow_is_as_long_as_a_step_down_the_slope():
 
 def test_the_agent_is_where_the_trail_ends():
     trail = np.array([[0.5, 0.5], [0.5, -0.5], [0.25, -0.9]], np.float32)
-    picture = draw_trail(Gridworld("..\n.."), trail)
+    picture = draw_gridworld_trail(Gridworld("..\n.."), trail)
     assert colour_at(picture, 0.25, -0.9) == AGENT
     assert colour_at(picture, 0.5, 0.5) != AGENT
     assert colour_at(picture, -0.25, 0.9) == GROUND
@@ -104,7 +104,7 @@ def test_the_agent_is_where_the_trail_ends():
 def test_the_trail_is_drawn_between_positions_the_older_the_paler():
     heights = [0.75, 0.25, -0.25, -0.75]
     always_eastward = np.array([(x, y) for y in heights for x in (0.2, 0.8)], np.float32)
-    picture = draw_trail(Gridworld("..\n.."), always_eastward).astype(int)
+    picture = draw_gridworld_trail(Gridworld("..\n.."), always_eastward).astype(int)
     distance_from_ground = []
     for y in heights:
         row, column = int((1 - y) / 2 * SIZE), int((0.4 + 1) / 2 * SIZE)
@@ -121,9 +121,9 @@ def test_the_trail_is_drawn_between_positions_the_older_the_paler():
 def test_drawing_twice_gives_the_same_picture():
     """The map is kept between pictures; a trail must not stay on it."""
     member = make("gridworld-slope")["GWS"]
-    before = draw_trail(member, PARKED)
-    draw_trail(member, np.array([[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9]], np.float32))
-    np.testing.assert_array_equal(draw_trail(member, PARKED), before)
+    before = draw_gridworld_trail(member, PARKED)
+    draw_gridworld_trail(member, np.array([[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9]], np.float32))
+    np.testing.assert_array_equal(draw_gridworld_trail(member, PARKED), before)
 
 
 def test_members_are_not_mistaken_for_one_another():
@@ -133,7 +133,7 @@ def test_members_are_not_mistaken_for_one_another():
 
 
 def test_maps_need_not_be_square():
-    picture = draw_trail(Gridworld("...#\n...."), np.array([[0.0, -0.9]], np.float32))
+    picture = draw_gridworld_trail(Gridworld("...#\n...."), np.array([[0.0, -0.9]], np.float32))
     assert colour_at(picture, 0.75, 0.5) == WALL
     assert colour_at(picture, 0.25, 0.5) == GROUND
     assert colour_at(picture, 0.75, -0.5) == GROUND

@@ -14,7 +14,7 @@ from gridworld_oracle import DELTA
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alphamepol.environments.gridworld.gridworld import DIRECTIONS, Gridworld, turn_at_border
+from alphamepol.environments.gridworld.gridworld import DIRECTIONS, Gridworld, turn_at_gridworld_border
 from alphamepol.environments.gridworld.layouts import FOUR_ROOMS, TWO_HALLS
 from alphamepol.environments.make import make
 from alphamepol.errors import InputError
@@ -127,7 +127,7 @@ coordinate = st.integers(-100, 100).map(lambda hundredths: hundredths / 100) | s
 component = st.integers(-40, 40).map(lambda hundredths: hundredths / 100) | st.floats(-0.375, 0.375, width=32)
 # Next to 0 the side to which a border turns is a matter of rounding.
 displacements = st.tuples(component, component).filter(lambda parts: all(p == 0 or abs(p) > 1e-6 for p in parts))
-turn_at_border_jitted = jax.jit(turn_at_border)
+turn_at_border_jitted = jax.jit(turn_at_gridworld_border)
 
 
 @given(st.tuples(coordinate, coordinate), displacements)
@@ -345,7 +345,9 @@ def test_start_in_a_narrow_part_of_the_square():
     ],
 )
 def test_border_by_hand(position, displacement, reached):
-    np.testing.assert_allclose(turn_at_border(jnp.array(position), jnp.array(displacement)), reached, atol=1e-6)
+    np.testing.assert_allclose(
+        turn_at_gridworld_border(jnp.array(position), jnp.array(displacement)), reached, atol=1e-6
+    )
     np.testing.assert_allclose(oracle.turn_at_border(position, displacement)[0], reached, atol=1e-12)
 
 
@@ -354,7 +356,7 @@ def test_border_by_hand(position, displacement, reached):
 def test_straight_into_a_border_slides_along_it(axis, side):
     position, displacement = np.zeros(2, np.float32), np.zeros(2, np.float32)
     position[axis], displacement[axis] = 0.9 * side, 0.2 * side
-    reached = np.asarray(turn_at_border(jnp.asarray(position), jnp.asarray(displacement)))
+    reached = np.asarray(turn_at_gridworld_border(jnp.asarray(position), jnp.asarray(displacement)))
     assert reached[axis] == side
     assert abs(reached[1 - axis]) == pytest.approx(0.1, abs=1e-6)
 
@@ -391,7 +393,7 @@ def test_a_wall_does_not_bounce_along_an_axis_without_displacement():
 def test_a_bounce_starts_from_the_old_position_also_after_a_border():
     """The north border turns (−0.25, 0.95) + (0.1, 0.2) into the wall at (−0.075, 0.925)."""
     position = jnp.array([-0.25, 0.95])
-    turned = turn_at_border(position, jnp.array([0.1, 0.2]))
+    turned = turn_at_gridworld_border(position, jnp.array([0.1, 0.2]))
     np.testing.assert_allclose(turned, [-0.075, 0.925], atol=1e-6)
     reached = np.asarray(step_often(Gridworld(FOUR_ROOMS), position, jnp.array([0.1, 0.2]), keys(1000)), float)
     assert np.all((reached >= [-0.3501, 0.8499]) & (reached <= [-0.25, 0.9501]))

@@ -9,25 +9,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alphamepol.environments.gridworld.gridworld import Gridworld
-from alphamepol.environments.gridworld.layouts import FOUR_ROOMS, MULTIGRID, TWO_HALLS, parse_layout
+from alphamepol.environments.gridworld.layouts import FOUR_ROOMS, MULTIGRID, TWO_HALLS, parse_gridworld_layout
 from alphamepol.errors import InputError
 
 
 def test_the_ten_maps_are_those_of_the_specification():
     assert len(MULTIGRID) == 10
     for layout, walls in zip(MULTIGRID, oracle.WALLS, strict=True):
-        parsed = parse_layout(layout)
+        parsed = parse_gridworld_layout(layout)
         assert parsed.shape == (10, 10)
         np.testing.assert_array_equal(parsed, walls)
 
 
 def test_the_named_maps_are_0_and_7():
-    np.testing.assert_array_equal(parse_layout(FOUR_ROOMS), oracle.WALLS[0])
-    np.testing.assert_array_equal(parse_layout(TWO_HALLS), oracle.WALLS[7])
+    np.testing.assert_array_equal(parse_gridworld_layout(FOUR_ROOMS), oracle.WALLS[0])
+    np.testing.assert_array_equal(parse_gridworld_layout(TWO_HALLS), oracle.WALLS[7])
 
 
 def test_north_is_the_top_line_and_west_the_left_column():
-    walls = parse_layout("""
+    walls = parse_gridworld_layout("""
         #..
         ...
     """)
@@ -36,7 +36,7 @@ def test_north_is_the_top_line_and_west_the_left_column():
 
 @pytest.mark.parametrize(("layout", "free_cells"), [(FOUR_ROOMS, 72), (TWO_HALLS, 73)])
 def test_entropy_ceiling_is_ln_of_the_free_area(layout, free_cells):
-    assert parse_layout(layout).size - parse_layout(layout).sum() == free_cells
+    assert parse_gridworld_layout(layout).size - parse_gridworld_layout(layout).sum() == free_cells
     assert Gridworld(layout).entropy_ceiling == pytest.approx(math.log(free_cells * 0.04), abs=1e-6)
 
 
@@ -56,7 +56,7 @@ tables = st.integers(1, 12).flatmap(
 @settings(deadline=None, derandomize=True)
 def test_a_drawn_table_is_read_back(table):
     text = "\n".join("".join("#" if wall else "." for wall in line) for line in table)
-    np.testing.assert_array_equal(parse_layout(text), table)
+    np.testing.assert_array_equal(parse_gridworld_layout(text), table)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_drawn_table_is_read_back(table):
 )
 def test_what_is_no_map_is_refused(text, sentence):
     with pytest.raises(InputError, match=f"layout: .*{sentence}"):
-        parse_layout(text)
+        parse_gridworld_layout(text)
     with pytest.raises(InputError, match=f"layout: .*{sentence}"):
         Gridworld(text)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from toys import Corridor, Walk
 
-from alphamepol.environments.gymnasium.gymnasium_class import describe_thing, gymnasium_class
+from alphamepol.environments.gymnasium.gymnasium_class import describe_for_gymnasium_class, gymnasium_class
 from alphamepol.environments.gymnasium.worker import Particle
 from alphamepol.errors import InputError
 
@@ -159,7 +159,7 @@ def test_descriptions_are_the_same_in_every_process():
         "list": [1, None, np.arange(2)],
         "lambda": lambda: 0,
     }
-    described = describe_thing(things)
+    described = describe_for_gymnasium_class(things)
     assert " at 0x" not in described
     assert "both" in described
-    assert described != describe_thing(things | {"partial": partial(both, scale=3.0)})
+    assert described != describe_for_gymnasium_class(things | {"partial": partial(both, scale=3.0)})

@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env
 
 import alphamepol  # noqa: F401 (registers the ids)
 from alphamepol.environments.environment_class import EnvironmentClass
-from alphamepol.environments.gridworld.drawing import AGENT, GOAL, draw_trail
+from alphamepol.environments.gridworld.drawing import AGENT, GOAL, draw_gridworld_trail
 from alphamepol.environments.gridworld.gridworld import Gridworld
 from alphamepol.environments.gymnasium import member_environment
 from alphamepol.environments.gymnasium.member_environment import MemberEnvironment
@@ -228,7 +228,7 @@ def test_a_picture_shows_the_trail_of_the_episode():
     env = gymnasium.make("alphamepol/GWS-v0", render_mode="rgb_array")
     trail = trajectory(env, seed=3)
     picture = env.render()
-    np.testing.assert_array_equal(picture, draw_trail(env.unwrapped.member, trail))
+    np.testing.assert_array_equal(picture, draw_gridworld_trail(env.unwrapped.member, trail))
     x, y = trail[-1]
     assert tuple(picture[int((1 - y) * 200), int((x + 1) * 200)]) == AGENT
 
@@ -237,7 +237,7 @@ def test_a_new_episode_has_a_new_trail():
     env = gymnasium.make("alphamepol/GWS-v0", render_mode="rgb_array")
     trajectory(env, seed=3)
     start, _ = env.reset(seed=3)
-    np.testing.assert_array_equal(env.render(), draw_trail(env.unwrapped.member, start[None]))
+    np.testing.assert_array_equal(env.render(), draw_gridworld_trail(env.unwrapped.member, start[None]))
 
 
 # ---------------------------------------------------------------- with a goal

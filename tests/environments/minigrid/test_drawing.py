@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from minigrid.core.world_object import Ball, Door, Goal, Key, Lava, Wall
 
-from alphamepol.environments.minigrid.drawing import draw_grid
+from alphamepol.environments.minigrid.drawing import draw_minigrid
 from alphamepol.environments.minigrid.map import ADVERSE, COLOURS, EASY, GOAL, LAVA
 from alphamepol.environments.minigrid.minigrid import DONE, FORWARD, LEFT, RIGHT, TOGGLE, MiniGrid
 
@@ -20,7 +20,7 @@ step = jax.jit(lambda member, state, action: member.step(state, action, key=KEY_
 
 
 def assert_same_picture(member, state, farama, tile):
-    ours = draw_grid(member, state, tile)
+    ours = draw_minigrid(member, state, tile)
     assert ours.dtype == np.uint8
     np.testing.assert_array_equal(ours, farama.get_frame(highlight=True, tile_size=tile))
 
@@ -127,7 +127,7 @@ def test_every_thing_in_every_colour(tile, every):
 def test_drawing_twice_gives_the_same_picture():
     """Tiles are kept between pictures; what is done to a picture must not stay on them."""
     member = MiniGrid(ADVERSE, backward=True)
-    before = draw_grid(member, reset(member), 8)
+    before = draw_minigrid(member, reset(member), 8)
     kept = before.copy()
     before[:] = 0
-    np.testing.assert_array_equal(draw_grid(member, reset(member), 8), kept)
+    np.testing.assert_array_equal(draw_minigrid(member, reset(member), 8), kept)

@@ -10,9 +10,9 @@ from gymnasium.utils.env_checker import check_env
 
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.make import make
-from alphamepol.environments.minigrid.map import ADVERSE, EASY, code_of
-from alphamepol.environments.minigrid.minigrid import FORWARD, LEFT, PICKUP, TOGGLE, MiniGrid, visible
-from alphamepol.environments.tasks import EnvironmentReward, Goal, GoalCell, HalfSpace, check_tasks, random_goals
+from alphamepol.environments.minigrid.map import ADVERSE, EASY, minigrid_map_code_from_words
+from alphamepol.environments.minigrid.minigrid import FORWARD, LEFT, PICKUP, TOGGLE, MiniGrid, visible_minigrid_cells
+from alphamepol.environments.tasks import EnvironmentReward, Goal, GoalCell, HalfSpace, check_tasks, random_goal_tasks
 from alphamepol.errors import InputError
 
 ROOM = """
@@ -78,7 +78,7 @@ def test_light_spreads_as_in_farama():
 
     rng = np.random.default_rng(0)
     clear = rng.random((200, 7, 7)) < 0.6
-    found = jax.jit(jax.vmap(visible))(clear)
+    found = jax.jit(jax.vmap(visible_minigrid_cells))(clear)
     for walls, ours in zip(~clear, np.asarray(found), strict=True):
         grid = Grid(7, 7)
         for i, j in np.argwhere(walls).tolist():
@@ -152,7 +152,7 @@ def test_a_map_of_ones_own_is_a_class_with_others():
     for action in (PICKUP, FORWARD, TOGGLE, FORWARD):
         state = members["other"].step(state, jnp.array(action), key=jax.random.key(0))
     assert state.position.tolist() == [3, 1]
-    assert int(state.carried) == code_of("red key")
+    assert int(state.carried) == minigrid_map_code_from_words("red key")
     assert isinstance(members["room"].tasks[0], EnvironmentReward)
     assert members["room"].goals == ()
     assert members["other"].goals == ((2, 2), (1, 2))
@@ -160,9 +160,9 @@ def test_a_map_of_ones_own_is_a_class_with_others():
 
 def test_drawn_goals_are_free_cells_other_than_the_start():
     member = MiniGrid(ROOM)
-    places = {tuple(goal.describe()) for goal in random_goals(member, 60, key=jax.random.key(0))}
+    places = {tuple(goal.describe()) for goal in random_goal_tasks(member, 60, key=jax.random.key(0))}
     assert places == {(2, 1), (1, 2), (2, 2), (3, 2)}
-    assert isinstance(random_goals(member, 1, key=jax.random.key(0))[0], GoalCell)
+    assert isinstance(random_goal_tasks(member, 1, key=jax.random.key(0))[0], GoalCell)
 
 
 def test_maps_for_pictures_have_walls_doors_and_goals():

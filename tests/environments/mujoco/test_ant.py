@@ -12,8 +12,8 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 
-from alphamepol.environments.mujoco.ant import AntStairs, ant_goal, build_model, mujoco
-from alphamepol.environments.mujoco.ant_fleet import AntFleet, ant_stairs
+from alphamepol.environments.mujoco.ant import AntStairs, ant_goal, build_mujoco_ant, mujoco
+from alphamepol.environments.mujoco.ant_fleet import AntFleet, ant_stairs_with_fleet
 from alphamepol.errors import InputError, RunError
 
 WEST_EAST = [(-1.0, 1.0), (1.0, 3.0), (3.0, 5.0), (5.0, 7.0)]
@@ -40,7 +40,7 @@ def expected_start(member: str, seed: int) -> np.ndarray:
 
 def plain_loop(member: str, start: np.ndarray, actions: np.ndarray, steps_per_action: int = 5) -> np.ndarray:
     """The physical states after each action, by MuJoCo's own step."""
-    model = build_model(member)
+    model = build_mujoco_ant(member)
     data = mujoco.MjData(model)
     data.time, data.qpos[:], data.qvel[:] = start[0], start[1:16], start[16:]
     states = []
@@ -54,7 +54,7 @@ def plain_loop(member: str, start: np.ndarray, actions: np.ndarray, steps_per_ac
 
 def fly(member: str, starts: list[np.ndarray], controls: np.ndarray) -> np.ndarray:
     """Where torsos are in rollouts from some starts: (starts, control steps, 2)."""
-    model = build_model(member)
+    model = build_mujoco_ant(member)
     data = [mujoco.MjData(model), mujoco.MjData(model)]
     states, _ = mujoco.rollout.rollout(model, data, np.stack(starts), np.repeat(controls, 5, axis=1))
     assert np.all(states[:, -1, 0] == pytest.approx(0.05 * controls.shape[1]))  # none stopped early
@@ -86,7 +86,7 @@ def random_actions(steps: int, rows: int, seed: int = 0) -> np.ndarray:
 
 @both_members
 def test_blocks_and_walls_are_where_the_paper_has_them(member):
-    model = build_model(member)
+    model = build_mujoco_ant(member)
 
     def ends(name):
         return np.stack([model.geom(name).pos - model.geom(name).size, model.geom(name).pos + model.geom(name).size])
@@ -113,7 +113,7 @@ def test_blocks_and_walls_are_where_the_paper_has_them(member):
 
 @both_members
 def test_the_ant_is_gymnasiums_with_the_contacts_of_rllab(member):
-    model = build_model(member)
+    model = build_mujoco_ant(member)
     xml = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / "ant.xml"
     original = mujoco.MjModel.from_xml_path(str(xml))
     for field in ("body_mass", "body_inertia", "jnt_range", "dof_damping", "dof_armature", "actuator_gear", "qpos0"):
@@ -135,7 +135,7 @@ def test_the_ant_is_gymnasiums_with_the_contacts_of_rllab(member):
 def test_a_dropped_ant_comes_to_rest_on_every_step(member):
     for i, ((west, east), height) in enumerate(zip(WEST_EAST, HEIGHTS[member], strict=True)):
         for y in {0.0, sum(SOUTH_NORTH[member]) / 2}:
-            model = build_model(member)
+            model = build_mujoco_ant(member)
             data = mujoco.MjData(model)
             start = standing((west + east) / 2, y, height + 0.75)
             data.qpos[:], data.qvel[:] = start[1:16], start[16:]
@@ -255,7 +255,7 @@ def test_reaching_x_is_rewarded_and_ends_the_episode():
             "integrator: 'rk4' was given; only RK4, implicitfast, Euler are possible",
         ),
         (
-            lambda: ant_stairs(integrator="implicit"),
+            lambda: ant_stairs_with_fleet(integrator="implicit"),
             "integrator: 'implicit' was given; only RK4, implicitfast, Euler are possible",
         ),
         (lambda: AntStairs("Up", x=9), "x: 9 was given; it must be between -1 and 7, where the staircase ends"),
@@ -352,7 +352,7 @@ def test_a_simulation_that_goes_wrong_stops_the_run_with_the_members_name(tmp_pa
 
 
 def test_the_class_has_the_members_of_the_paper():
-    stairs = ant_stairs()
+    stairs = ant_stairs_with_fleet()
     assert (stairs.name, stairs.names, stairs.probabilities) == ("ant-stairs", ("Down", "Up"), (0.8, 0.2))
     down, up = stairs["Down"], stairs["Up"]
     assert (down.entropy_ceiling, up.entropy_ceiling) == pytest.approx((math.log(48), math.log(16)))
@@ -376,7 +376,12 @@ def test_the_class_has_the_members_of_the_paper():
 
 
 def test_classes_that_differ_can_be_told_apart():
-    others = [ant_stairs(), ant_stairs("Euler"), ant_stairs("implicitfast"), ant_stairs(with_time=True)]
+    others = [
+        ant_stairs_with_fleet(),
+        ant_stairs_with_fleet("Euler"),
+        ant_stairs_with_fleet("implicitfast"),
+        ant_stairs_with_fleet(with_time=True),
+    ]
     assert [one.name for one in others] == ["ant-stairs", "ant-stairs-euler", "ant-stairs-implicitfast", "ant-stairs"]
     assert len({one.fingerprint for one in others}) == 4
     assert others[3]["Up"].observation_space.shape == (30,)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from alphamepol.errors import InputError
-from alphamepol.settings.fields import above_zero, at_least, check_multiple
+from alphamepol.settings.fields import check_field_above_zero, check_field_at_least, check_field_is_multiple
 from alphamepol.settings.policy import PolicySettings, check_policy_settings
 from alphamepol.settings.run import RunSettings, check_run_settings
 from alphamepol.settings.samples import SampleSettings, check_sample_settings
@@ -71,12 +71,12 @@ class PretrainConfig(RunSettings, PolicySettings, SampleSettings, AlphaMepolSett
             if not 0 < getattr(self, field) <= 1:
                 raise InputError(f"{field}: {getattr(self, field)} was given; it must be above 0 and at most 1")
         for field in ("epochs", "trajectories", "max_off_policy_iterations", "evaluation_batches"):
-            at_least(self, field, 1)
+            check_field_at_least(self, field, 1)
         check_run_settings(self)
         check_sample_settings(self)
-        check_multiple(self, "trajectories", of="batch")
+        check_field_is_multiple(self, "trajectories", of="batch")
         for field in ("learning_rate", "trust_region"):
-            above_zero(self, field)
+            check_field_above_zero(self, field)
         check_policy_settings(self)
         if not self.baseline and self.update == "off-policy":
             raise InputError("baseline: it can be left out with --update on-policy only")

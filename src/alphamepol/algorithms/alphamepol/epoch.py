@@ -21,15 +21,16 @@ from alphamepol.algorithms.alphamepol.update import (
     improve_off_policy,
     improve_on_policy,
 )
+from alphamepol.compute.devices import wait_for_devices
 from alphamepol.compute.keys import SUBSETS
 from alphamepol.compute.mapping import map_leading_axis
-from alphamepol.compute.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch, wait
+from alphamepol.compute.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
 from alphamepol.errors import RunError
 from alphamepol.estimation.knn import Neighbourhood
-from alphamepol.estimation.risk import tail_count
-from alphamepol.measuring.particles import units_of
-from alphamepol.measuring.samples import SamplePlan, draw_epoch
-from alphamepol.measuring.scales import measure_scales
+from alphamepol.estimation.risk import risk_tail_count
+from alphamepol.measuring.particles import units_of_particles
+from alphamepol.measuring.policy_scales import measure_policy_scales
+from alphamepol.measuring.samples import SamplePlan, draw_sample_members
 from alphamepol.runs.loop import LoopState
 from alphamepol.sampling.trajectories import Trajectories
 
@@ -44,20 +45,22 @@ def run_epoch(
     """
     when, policies = f"epoch {epoch}", state.learners.policy
     with stopwatch.phase(SAMPLING):
-        members, keys = draw_epoch(state.keys, epoch, plan.environment_class.probabilities, config.minibatches)
+        members, keys = draw_sample_members(state.keys, epoch, plan.environment_class.probabilities, config.minibatches)
         trajectories = plan.collect(policies, members, when, keys=keys)
     with stopwatch.phase(NEIGHBOURS):
-        neighbourhood = plan.measure(trajectories, units_of(policies), when, keys=keys).neighbourhood
+        neighbourhood = plan.measure(trajectories, units_of_particles(policies), when, keys=keys).neighbourhood
     with stopwatch.phase(LEARNING):
-        learners, report = wait(improve(state.learners, trajectories, neighbourhood, config, keys=keys))
-        check_learned(learners, report, config.seed_list, when)
+        learners, report = wait_for_devices(
+            improve_all_seeds(state.learners, trajectories, neighbourhood, config, keys=keys)
+        )
+        check_epoch_learned(learners, report, config.seed_list, when)
         if policies.memory is not None or policies.scaling is not None:
-            rescaled = measure_scales(learners.policy, trajectories)
+            rescaled = measure_policy_scales(learners.policy, trajectories)
             learners = eqx.tree_at(lambda learners: learners.policy, learners, rescaled)
     return LoopState(learners, state.keys), report, trajectories
 
 
-def improve(
+def improve_all_seeds(
     learners: Learner,
     trajectories: Trajectories,
     neighbourhood: Neighbourhood,
@@ -66,19 +69,19 @@ def improve(
     keys: Key[Array, " seeds"],
 ) -> tuple[Learner, EpochReport]:
     """Improve every seed's policy with the epoch's samples."""
-    tail_size = tail_count(config.alpha, config.minibatches)
+    tail_size = risk_tail_count(config.alpha, config.minibatches)
     rate = jnp.array(config.learning_rate)
     if config.update == "on-policy":
         settings = OnPolicySettings(rate, tail_size, config.baseline)
-        return _improve_on_policy(learners, trajectories, neighbourhood, settings)
-    subset_size = tail_count(config.gradient_share, config.minibatches) if config.alpha == 1 else tail_size
+        return _improve_seeds_on_policy(learners, trajectories, neighbourhood, settings)
+    subset_size = risk_tail_count(config.gradient_share, config.minibatches) if config.alpha == 1 else tail_size
     iterations = config.max_off_policy_iterations
     settings = OffPolicySettings(rate, jnp.array(config.trust_region), tail_size, iterations, subset_size)
-    return _improve_off_policy(learners, trajectories, neighbourhood, settings, keys)
+    return _improve_seeds_off_policy(learners, trajectories, neighbourhood, settings, keys)
 
 
 @jax.jit
-def _improve_off_policy(learners, trajectories, neighbourhood, settings: OffPolicySettings, keys):
+def _improve_seeds_off_policy(learners, trajectories, neighbourhood, settings: OffPolicySettings, keys):
     def one_seed(
         learner: Learner,
         trajectories: Trajectories,
@@ -93,11 +96,11 @@ def _improve_off_policy(learners, trajectories, neighbourhood, settings: OffPoli
 
 
 @jax.jit
-def _improve_on_policy(learners, trajectories, neighbourhood, settings: OnPolicySettings):
+def _improve_seeds_on_policy(learners, trajectories, neighbourhood, settings: OnPolicySettings):
     return map_leading_axis(improve_on_policy, settings=settings)(learners, trajectories, neighbourhood)
 
 
-def check_learned(learner: Learner, report: EpochReport, seeds: Sequence[int], when: str) -> None:
+def check_epoch_learned(learner: Learner, report: EpochReport, seeds: Sequence[int], when: str) -> None:
     """Stop when learning has made a policy, or the estimates of it, not finite."""
     judged = (learner.policy, report.kl, report.objective_after)
     finite = [np.isfinite(leaf).reshape(len(seeds), -1).all(axis=1) for leaf in jax.device_get(jax.tree.leaves(judged))]

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from alphamepol.algorithms.alphamepol.log_probabilities import log_probabilities_of_rows
-from alphamepol.compute.devices import share
-from alphamepol.compute.mapping import largest_divisor, map_leading_axis, rows_per_product
-from alphamepol.estimation.entropy import entropy_of_masses, kl_of_masses, neighbour_masses
+from alphamepol.compute.devices import share_among_devices
+from alphamepol.compute.mapping import largest_divisor_for_mapping, map_leading_axis, mapped_rows_per_product
+from alphamepol.estimation.entropy import entropy_of_masses, kl_of_masses, neighbour_masses_for_entropy
 from alphamepol.estimation.knn import Neighbourhood
 from alphamepol.policies.policy import Policy
 from alphamepol.sampling.trajectories import Trajectories
@@ -26,23 +26,23 @@ class Estimates(eqx.Module):
     """The gradient of the mean of all entropies, from `estimate_with_gradient`; None from `estimate`."""
 
 
-def estimate(
+def estimate_entropies_and_kl(
     log_ratios: Float[Array, "minibatches batch time"], trajectories: Trajectories, neighbourhood: Neighbourhood
 ) -> tuple[Float[Array, " minibatches"], Float[Array, ""]]:
     """Entropy of every mini-batch (E5) and KL of the epoch (E6) under a policy with these ln π_θ'/π_θ (E4)."""
-    log_weights, masses = weigh(log_ratios, trajectories, neighbourhood)
+    log_weights, masses = estimated_weights_and_masses(log_ratios, trajectories, neighbourhood)
     return jax.vmap(entropy_of_masses)(neighbourhood, masses), kl_of_masses(neighbourhood, log_weights, masses)
 
 
-def weigh(
+def estimated_weights_and_masses(
     log_ratios: Float[Array, "minibatches batch time"], trajectories: Trajectories, neighbourhood: Neighbourhood
 ) -> tuple[Float[Array, "minibatches particles"], Float[Array, "minibatches particles"]]:
     """ln ŵ (E4) of every particle, and W_t of (E5)."""
-    log_weights = log_weights_of(log_ratios, trajectories)
-    return log_weights, map_leading_axis(neighbour_masses)(neighbourhood, log_weights)
+    log_weights = estimated_log_weights(log_ratios, trajectories)
+    return log_weights, map_leading_axis(neighbour_masses_for_entropy)(neighbourhood, log_weights)
 
 
-def log_weights_of(
+def estimated_log_weights(
     log_ratios: Float[Array, "minibatches batch time"], trajectories: Trajectories
 ) -> Float[Array, "minibatches particles"]:
     """ln ŵ (E4) of every particle, not normalised: the sum of log-ratios up to the action that reached it; −∞ where the
@@ -67,7 +67,7 @@ def estimate_with_gradient(
 
     def summed(log_ratios, samples, neighbours):
         """The sum of entropies, whose gradient is taken; and log-weights, masses and entropies beside it."""
-        log_weights, masses = weigh(log_ratios, samples, neighbours)
+        log_weights, masses = estimated_weights_and_masses(log_ratios, samples, neighbours)
         entropies = jax.vmap(entropy_of_masses)(neighbours, masses)
         return jnp.sum(entropies), (log_weights, masses, entropies)
 
@@ -84,13 +84,13 @@ def estimate_with_gradient(
     def of_device(policy: Policy, *some) -> tuple[Policy, tuple[Array, ...]]:
         """The gradient of a device's mini-batches, with an axis over devices, and the estimates of each of them."""
         count = len(some[-1])
-        together = largest_divisor(count, rows_per_product() // neighbourhood.valid[0].size)
+        together = largest_divisor_for_mapping(count, mapped_rows_per_product() // neighbourhood.valid[0].size)
         groups = jax.tree.map(lambda leaf: leaf.reshape(-1, together, *leaf.shape[1:]), some)
         gradient, parts = jax.lax.scan(partial(add_group, policy), jax.tree.map(jnp.zeros_like, policy), groups)
         parts = jax.tree.map(lambda part: part.reshape(count, *part.shape[2:]), parts)
         return jax.tree.map(lambda leaf: leaf[None], gradient), parts
 
-    gradients, parts = share(of_device, policy, trajectories, neighbourhood, sampling_log_probs)
+    gradients, parts = share_among_devices(of_device, policy, trajectories, neighbourhood, sampling_log_probs)
     log_ratios, log_weights, masses, entropies = parts
     gradient = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), gradients)
     return Estimates(log_ratios, entropies, kl_of_masses(neighbourhood, log_weights, masses), gradient)

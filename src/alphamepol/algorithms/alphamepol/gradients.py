@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from alphamepol.algorithms.alphamepol.estimates import estimate
-from alphamepol.algorithms.alphamepol.log_probabilities import score_sum
-from alphamepol.compute.devices import share
+from alphamepol.algorithms.alphamepol.estimates import estimate_entropies_and_kl
+from alphamepol.algorithms.alphamepol.log_probabilities import score_sum_of_log_probabilities
+from alphamepol.compute.devices import share_among_devices
 from alphamepol.estimation.knn import Neighbourhood
 from alphamepol.policies.policy import Policy
 from alphamepol.sampling.trajectories import Trajectories
@@ -28,10 +28,12 @@ def tail_gradient(
     samples, neighbours, log_ratios = jax.tree.map(lambda leaf: leaf[chosen], (trajectories, neighbourhood, log_ratios))
 
     def of_some(_, log_ratios, samples, neighbours):
-        return jax.grad(lambda ratios: jnp.sum(estimate(ratios, samples, neighbours)[0]) / len(chosen))(log_ratios)
+        return jax.grad(
+            lambda ratios: jnp.sum(estimate_entropies_and_kl(ratios, samples, neighbours)[0]) / len(chosen)
+        )(log_ratios)
 
-    coefficients = share(of_some, None, log_ratios, samples, neighbours)
-    return score_sum(policy, samples.perceived, samples.actions, coefficients)
+    coefficients = share_among_devices(of_some, None, log_ratios, samples, neighbours)
+    return score_sum_of_log_probabilities(policy, samples.perceived, samples.actions, coefficients)
 
 
 def on_policy_gradient(
@@ -51,4 +53,4 @@ def on_policy_gradient(
     value_at_risk = entropies[tail[-1]]
     weights = entropies[tail] if baseline else entropies[tail] - value_at_risk
     coefficients = jnp.where(samples.valid, weights[:, None, None] / tail_size, 0.0)
-    return score_sum(policy, samples.perceived, samples.actions, coefficients)
+    return score_sum_of_log_probabilities(policy, samples.perceived, samples.actions, coefficients)

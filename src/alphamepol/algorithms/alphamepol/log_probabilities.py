@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
-from alphamepol.compute.devices import share
-from alphamepol.compute.mapping import map_rows, rows_per_product
+from alphamepol.compute.devices import share_among_devices
+from alphamepol.compute.mapping import map_rows, mapped_rows_per_product
 from alphamepol.policies.policy import Policy
 
 
@@ -16,19 +16,24 @@ def log_probabilities(
 ) -> Float[Array, "*batch time"]:
     """ln π of every action."""
     *batch, time, _ = perceived.shape
-    trajectories = _flat(perceived, len(batch)), _flat(actions, len(batch))
-    return share(_of_trajectories, policy, *trajectories).reshape(*batch, time)
+    trajectories = (
+        _flat_rows_of_log_probabilities(perceived, len(batch)),
+        _flat_rows_of_log_probabilities(actions, len(batch)),
+    )
+    return share_among_devices(_log_probabilities_of_trajectories, policy, *trajectories).reshape(*batch, time)
 
 
-def _of_trajectories(
+def _log_probabilities_of_trajectories(
     policy: Policy, perceived: Shaped[Array, "batch time inputs"], actions: Shaped[Array, "batch time ..."]
 ) -> Float[Array, "batch time"]:
     # A recurrent memory goes through all trajectories side by side, step by step; the rest goes piece by piece.
     inputs = jax.vmap(policy.network_inputs)(perceived)
     # What happens inside a piece is computed again for the gradient, so that memory stays that of one piece.
     of_rows = jax.checkpoint(lambda *rows: log_probabilities_of_rows(policy, *rows), prevent_cse=False)
-    most = rows_per_product(policy.trunk.pixels if policy.trunk else 0)
-    return map_rows(of_rows, (_flat(inputs, 2), _flat(actions, 2)), most).reshape(perceived.shape[:2])
+    most = mapped_rows_per_product(policy.trunk.pixels if policy.trunk else 0)
+    return map_rows(
+        of_rows, (_flat_rows_of_log_probabilities(inputs, 2), _flat_rows_of_log_probabilities(actions, 2)), most
+    ).reshape(perceived.shape[:2])
 
 
 def log_probabilities_of_rows(
@@ -39,7 +44,7 @@ def log_probabilities_of_rows(
     return jax.vmap(lambda output, action: policy.head(output).log_prob(action))(outputs, actions)
 
 
-def score_sum(
+def score_sum_of_log_probabilities(
     policy: Policy,
     perceived: Shaped[Array, "*batch time inputs"],
     actions: Shaped[Array, "..."],
@@ -49,20 +54,28 @@ def score_sum(
 
     def of_some(policy, perceived, actions, coefficients) -> Policy:
         """Stacked with those of other devices."""
-        summed = jax.grad(lambda policy: jnp.sum(coefficients * _of_trajectories(policy, perceived, actions)))(policy)
+        summed = jax.grad(
+            lambda policy: jnp.sum(coefficients * _log_probabilities_of_trajectories(policy, perceived, actions))
+        )(policy)
         return jax.tree.map(lambda leaf: leaf[None], summed)
 
     axes = coefficients.ndim - 1
-    summed = share(of_some, policy, _flat(perceived, axes), _flat(actions, axes), _flat(coefficients, axes))
+    summed = share_among_devices(
+        of_some,
+        policy,
+        _flat_rows_of_log_probabilities(perceived, axes),
+        _flat_rows_of_log_probabilities(actions, axes),
+        _flat_rows_of_log_probabilities(coefficients, axes),
+    )
     return jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), summed)
 
 
-def _flat(leaf: Shaped[Array, "..."], axes: int) -> Shaped[Array, "rows ..."]:
+def _flat_rows_of_log_probabilities(leaf: Shaped[Array, "..."], axes: int) -> Shaped[Array, "rows ..."]:
     """The first axes as one."""
     return leaf.reshape(-1, *leaf.shape[axes:])
 
 
-def scores_along(
+def log_probability_scores_along(
     policy: Policy,
     direction: Policy,
     perceived: Shaped[Array, "*batch time inputs"],

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.update import EpochReport
 from alphamepol.environments.host import AnyClass
-from alphamepol.measuring.evaluation import Evaluation
+from alphamepol.measuring.exploration import Evaluation
 from alphamepol.policies.policy import GaussianPolicy, Policy
 from alphamepol.runs.context import RunContext
 from alphamepol.runs.loop import LoopState
@@ -20,7 +20,7 @@ FIRST_EPOCHS = 10
 """Epochs whose tail the summary tells of: what a run learned from at its beginning."""
 
 
-def metrics_lines(
+def alphamepol_record_lines(
     epoch: int,
     environment_class: AnyClass,
     config: PretrainConfig,
@@ -38,7 +38,7 @@ def metrics_lines(
     names = environment_class.names
     # One transfer from the device instead of one per number.
     policies = state.learners.policy
-    report, members, sigma = jax.device_get((report, trajectories.members, _sigma(policies)))
+    report, members, sigma = jax.device_get((report, trajectories.members, _recorded_sigma(policies)))
     lines = []
     for i, seed in enumerate(config.seed_list):
         of_member = [members[i] == number for number in range(len(names))]
@@ -67,7 +67,7 @@ def metrics_lines(
     return lines
 
 
-def _sigma(policies: Policy) -> Float[Array, "seeds action"] | None:
+def _recorded_sigma(policies: Policy) -> Float[Array, "seeds action"] | None:
     """The σ of each seed's actions, in their own units; None for choices."""
     if not isinstance(policies, GaussianPolicy):
         return None
@@ -75,7 +75,7 @@ def _sigma(policies: Policy) -> Float[Array, "seeds action"] | None:
     return sigma if policies.scaling is None else sigma * jnp.array(policies.scaling.actions.half_ranges)
 
 
-def summarise(
+def summarise_alphamepol_records(
     config: PretrainConfig, evaluation: Evaluation, metrics: list[dict[str, Any]], context: RunContext
 ) -> dict[str, Any]:
     """summary.json: the final numbers of a run."""

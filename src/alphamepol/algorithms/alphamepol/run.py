@@ -10,26 +10,26 @@ import numpy as np
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.epoch import run_epoch
 from alphamepol.algorithms.alphamepol.presets import preset, usual_preset
-from alphamepol.algorithms.alphamepol.records import metrics_lines, summarise
-from alphamepol.algorithms.alphamepol.start import check_start, start_state
-from alphamepol.compute.mapping import take
+from alphamepol.algorithms.alphamepol.records import alphamepol_record_lines, summarise_alphamepol_records
+from alphamepol.algorithms.alphamepol.start import check_pretraining_start, start_pretraining
 from alphamepol.compute.stopwatch import DIAGNOSTICS, EVALUATION, LEARNING, NEIGHBOURS, SAMPLING
+from alphamepol.compute.trees import take_from_trees
 from alphamepol.environments.host import AnyClass
-from alphamepol.environments.make import resolve_class
-from alphamepol.environments.registry import name_of
-from alphamepol.figures.curves import draw_diagnostics, draw_learning_curves
+from alphamepol.environments.make import make_class
+from alphamepol.environments.registry import registered_name
+from alphamepol.figures.curves import draw_diagnostics_curves, draw_learning_curves
 from alphamepol.figures.heat_maps import draw_heat_maps, heat_map_pixels
 from alphamepol.figures.histogram import draw_entropy_histogram
-from alphamepol.figures.tables import evaluation_table, show_epoch
-from alphamepol.measuring.evaluation import measure_policies
+from alphamepol.figures.tables import epoch_table, evaluation_table
 from alphamepol.measuring.evaluation_files import save_evaluation
+from alphamepol.measuring.exploration import measure_exploration
 from alphamepol.measuring.samples import SamplePlan
 from alphamepol.policies.files import save_policy
 from alphamepol.policies.policy import Policy
-from alphamepol.runs.context import RunContext, Work, running
-from alphamepol.runs.description import describe
-from alphamepol.runs.devices import check_devices
-from alphamepol.runs.folder import RunFolder, class_word, default_folder
+from alphamepol.runs.context import RunContext, Work, running_in_context
+from alphamepol.runs.description import describe_run
+from alphamepol.runs.device_count import check_device_count
+from alphamepol.runs.folder import RunFolder, class_in_folder_name, default_run_folder
 from alphamepol.runs.loop import Loop, LoopState, run_loop
 from alphamepol.runs.metrics import read_metrics
 from alphamepol.runs.progress import counted
@@ -69,17 +69,17 @@ def pretrain(
 
     Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
     """
-    name = name_of(environment_class)
+    name = registered_name(environment_class)
     config = config or preset(usual_preset(name), name)
     config.check()
-    environment_class = resolve_class(environment_class, config.probabilities)
-    check_devices(devices, environment_class, {"seeds": config.seeds, "mini-batches": config.minibatches})
-    check_start(environment_class, config)
+    environment_class = make_class(environment_class, config.probabilities)
+    check_device_count(devices, environment_class, {"seeds": config.seeds, "mini-batches": config.minibatches})
+    check_pretraining_start(environment_class, config)
     plan = SamplePlan.of(environment_class, config, config.seed_list)
     memory = "" if config.memory == "none" else config.memory
-    words = class_word(name), f"alpha-{config.alpha:g}", memory, f"seed-{config.seed}"
-    run_folder = RunFolder(folder or default_folder(*words))
-    description = describe(
+    words = class_in_folder_name(name), f"alpha-{config.alpha:g}", memory, f"seed-{config.seed}"
+    run_folder = RunFolder(folder or default_run_folder(*words))
+    description = describe_run(
         "pretrain",
         environment_class.name,
         {
@@ -97,18 +97,18 @@ def pretrain(
             )
             work = Work(title, "epoch", config.epochs, (SAMPLING, NEIGHBOURS, LEARNING))
             precision = config.matmul_precision
-            with running(run_folder, work, precision=precision, quiet=quiet, devices=devices) as context:
-                _run(plan, config, context)
+            with running_in_context(run_folder, work, precision=precision, quiet=quiet, devices=devices) as context:
+                _run_pretraining(plan, config, context)
     return PretrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies())
 
 
-def _run(plan: SamplePlan, config: PretrainConfig, context: RunContext) -> None:
+def _run_pretraining(plan: SamplePlan, config: PretrainConfig, context: RunContext) -> None:
     environment_class, folder, stopwatch = plan.environment_class, context.folder, context.stopwatch
 
     def step(state: LoopState, epoch: int):
         lap = stopwatch.lap()
         improved, report, trajectories = run_epoch(state, epoch, plan, config, stopwatch)
-        lines = metrics_lines(epoch, environment_class, config, trajectories, report, improved, lap())
+        lines = alphamepol_record_lines(epoch, environment_class, config, trajectories, report, improved, lap())
         if config.diagnostics:
             # Imported here: other runs start a sixth of a second earlier without SciPy's optimisation.
             from alphamepol.algorithms.alphamepol.diagnostics import epoch_diagnostics
@@ -116,26 +116,26 @@ def _run(plan: SamplePlan, config: PretrainConfig, context: RunContext) -> None:
             with stopwatch.phase(DIAGNOSTICS):
                 found = epoch_diagnostics(state, epoch, plan, config, trajectories, report)
             lines = [{**line, "diagnostics": of_seed} for line, of_seed in zip(lines, found, strict=True)]
-        return improved, lines, partial(_draw_visits, environment_class, trajectories)
+        return improved, lines, partial(_draw_visits_in_run, environment_class, trajectories)
 
     loop = Loop(
         unit="epoch",
         total=config.epochs,
         checkpoint_every=config.checkpoint_every,
-        start=lambda: start_state(environment_class, config),
-        template=lambda: start_state(environment_class, config, look=False),
+        start=lambda: start_pretraining(environment_class, config),
+        template=lambda: start_pretraining(environment_class, config, look=False),
         step=step,
-        show=partial(show_epoch, environment_class),
+        show=partial(epoch_table, environment_class),
         labels=("seed",),
     )
     state = run_loop(loop, context)
     with stopwatch.phase(EVALUATION):
-        policies = {seed: take(state.learners.policy, i) for i, seed in enumerate(config.seed_list)}
+        policies = {seed: take_from_trees(state.learners.policy, i) for i, seed in enumerate(config.seed_list)}
         # Saved first: whatever goes wrong in evaluation, what was learned is there.
         for seed, policy in policies.items():
             save_policy(policy, folder.policy(seed))
         batches, track = config.evaluation_batches, context.progress.evaluating
-        evaluation = measure_policies(
+        evaluation = measure_exploration(
             policies, environment_class, config, alpha=config.alpha, batches=batches, track=track
         )
         save_evaluation(evaluation, folder.evaluation)
@@ -144,14 +144,14 @@ def _run(plan: SamplePlan, config: PretrainConfig, context: RunContext) -> None:
     metrics = read_metrics(folder.metrics)
     draw_learning_curves(metrics, environment_class, folder.figures)
     if config.diagnostics:
-        draw_diagnostics(metrics, folder.figures)
+        draw_diagnostics_curves(metrics, folder.figures)
     draw_entropy_histogram({config.label: evaluation}, folder.figures)
     draw_heat_maps({config.label: evaluation}, environment_class, folder.figures)
-    summary = summarise(config, evaluation, metrics, context)
+    summary = summarise_alphamepol_records(config, evaluation, metrics, context)
     context.finish(summary, evaluation_table(evaluation, f"final policies of {config.label}"))
 
 
-def _draw_visits(environment_class: AnyClass, trajectories: Trajectories) -> dict[str, np.ndarray]:
+def _draw_visits_in_run(environment_class: AnyClass, trajectories: Trajectories) -> dict[str, np.ndarray]:
     """Heat-maps of the first seed's samples, one per member that was met."""
     parts = trajectories.whereabouts, trajectories.valid, trajectories.members
     places, valid, members = (np.asarray(part[0]) for part in parts)

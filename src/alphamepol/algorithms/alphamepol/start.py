@@ -12,55 +12,56 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.update import Learner
-from alphamepol.compute.keys import seed_keys, split_purposes
-from alphamepol.compute.mapping import map_leading_axis, take
+from alphamepol.compute.keys import seed_keys, split_keys_by_purpose
+from alphamepol.compute.mapping import map_leading_axis
+from alphamepol.compute.trees import take_from_trees
 from alphamepol.environments.horizons import check_horizon
 from alphamepol.environments.host import AnyClass
 from alphamepol.errors import InputError
-from alphamepol.measuring.samples import draw_epoch
-from alphamepol.policies.networks import feed_forward
+from alphamepol.measuring.samples import draw_sample_members
+from alphamepol.policies.networks import feed_network
 from alphamepol.policies.policy import GaussianPolicy, Policy
 from alphamepol.policies.shape import policy_shape
 from alphamepol.runs.loop import LoopState
-from alphamepol.runs.untrained import FirstLook, fresh_policies, particle_deviation
+from alphamepol.runs.untrained import FirstLook, untrained_particle_deviation, untrained_policies_for_class
 
 
-def start_state(environment_class: AnyClass, config: PretrainConfig, *, look: bool = True) -> LoopState:
+def start_pretraining(environment_class: AnyClass, config: PretrainConfig, *, look: bool = True) -> LoopState:
     """Fresh policies, their mean regressed to `initial_mean` if one is given, and Adam moments of zero.
 
     Unless `look` is true, nothing is measured of the class, and the state has the right shapes only.
     """
-    keys = split_purposes(seed_keys(config.seed_list))
+    keys = split_keys_by_purpose(seed_keys(config.seed_list))
     parts = jax.vmap(jax.random.split)(keys.policy)
-    members, _ = draw_epoch(keys.policy, 0, environment_class.probabilities, config.minibatches)
+    members, _ = draw_sample_members(keys.policy, 0, environment_class.probabilities, config.minibatches)
     first = FirstLook(members, config.batch, config.horizon) if look else None
-    policies = fresh_policies(parts[:, 0], environment_class, config.policy, first, config.encoder)
+    policies = untrained_policies_for_class(parts[:, 0], environment_class, config.policy, first, config.encoder)
     if look and policies.scaling is not None:
-        unit = jnp.tile(particle_deviation(environment_class, config.policy, config), (config.seeds, 1))
+        unit = jnp.tile(untrained_particle_deviation(environment_class, config.policy, config), (config.seeds, 1))
         policies = eqx.tree_at(lambda policies: policies.scaling.particle_deviation, policies, unit)
     if config.initial_mean != "none":
         space = environment_class[0].observation_space
-        assert isinstance(space, gymnasium.spaces.Box)  # `check_start` has looked
+        assert isinstance(space, gymnasium.spaces.Box)  # `check_pretraining_start` has looked
         target, low, high = (jnp.array(part, float) for part in (config.initial_mean, space.low, space.high))
-        policies = _regress(policies, parts[:, 1], target, low, high)
+        policies = _regress_start_policies(policies, parts[:, 1], target, low, high)
     return LoopState(jax.vmap(Learner.start)(policies), keys.epochs)
 
 
-def untrained_policies(environment_class: AnyClass, config: PretrainConfig) -> dict[int, Policy]:
+def untrained_start_policies(environment_class: AnyClass, config: PretrainConfig) -> dict[int, Policy]:
     """What `random` stands for: by seed, the policies that training with these settings begins with, not regressed."""
-    start = start_state(environment_class, dataclasses.replace(config, initial_mean="none"))
-    return {seed: take(start.learners.policy, i) for i, seed in enumerate(config.seed_list)}
+    start = start_pretraining(environment_class, dataclasses.replace(config, initial_mean="none"))
+    return {seed: take_from_trees(start.learners.policy, i) for i, seed in enumerate(config.seed_list)}
 
 
 @jax.jit
-def _regress(policies: GaussianPolicy, keys: Key[Array, " seeds"], target, low, high) -> GaussianPolicy:
+def _regress_start_policies(policies: GaussianPolicy, keys: Key[Array, " seeds"], target, low, high) -> GaussianPolicy:
     def one_seed(policy: GaussianPolicy, key: PRNGKeyArray) -> GaussianPolicy:
-        return regress_mean(policy, target, low, high, key=key)
+        return regress_mean_at_start(policy, target, low, high, key=key)
 
     return map_leading_axis(one_seed)(policies, keys)
 
 
-def regress_mean(
+def regress_mean_at_start(
     policy: GaussianPolicy,
     target: Float[Array, " action"],
     low: Float[Array, " observation"],
@@ -82,7 +83,7 @@ def regress_mean(
     low, high = jnp.pad(low, (0, remembered), constant_values=-1), jnp.pad(high, (0, remembered), constant_values=1)
 
     def loss(layers: tuple[eqx.nn.Linear, ...], inputs: Float[Array, "samples inputs"]) -> Float[Array, ""]:
-        return jnp.mean((jax.vmap(lambda one: feed_forward(layers, one))(inputs) - target) ** 2)
+        return jnp.mean((jax.vmap(lambda one: feed_network(layers, one))(inputs) - target) ** 2)
 
     def fit(carry, step_key):
         layers, moments = carry
@@ -95,7 +96,7 @@ def regress_mean(
     return eqx.tree_at(lambda policy: policy.layers, policy, layers)
 
 
-def check_start(environment_class: AnyClass, config: PretrainConfig) -> None:
+def check_pretraining_start(environment_class: AnyClass, config: PretrainConfig) -> None:
     """The class needs a policy for its spaces; a regressed one a number per component, and observations to draw."""
     check_horizon(environment_class, config.horizon)
     needed = policy_shape(environment_class)

@@ -1,8 +1,8 @@
 """αMEPOL: how one epoch's samples of one seed improve its policy, off-policy (Algorithm 2) or on-policy (Algorithm 1).
 
 The caller (`epoch.py`) has drawn a member for each mini-batch, has collected trajectories there with the learner's
-policy θ, and has found the neighbours of every particle, which stay the same within the epoch. MEPOL is the same with α = 1:
-every mini-batch is in the tail. `__init__.py` explains the words, docs/method.md the equations.
+policy θ, and has found the neighbours of every particle, which stay the same within the epoch. MEPOL is the
+same with α = 1: every mini-batch is in the tail. `__init__.py` explains the words, docs/method.md the equations.
 """
 
 import equinox as eqx
@@ -12,10 +12,15 @@ import optax
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from alphamepol.algorithms.alphamepol.estimates import Estimates, estimate, estimate_with_gradient, log_weights_of
+from alphamepol.algorithms.alphamepol.estimates import (
+    Estimates,
+    estimate_entropies_and_kl,
+    estimate_with_gradient,
+    estimated_log_weights,
+)
 from alphamepol.algorithms.alphamepol.gradients import on_policy_gradient, tail_gradient
 from alphamepol.algorithms.alphamepol.log_probabilities import log_probabilities
-from alphamepol.compute.mapping import rows_per_product
+from alphamepol.compute.mapping import mapped_rows_per_product
 from alphamepol.estimation.entropy import particle_entropy
 from alphamepol.estimation.knn import Neighbourhood
 from alphamepol.policies.policy import Policy
@@ -121,7 +126,7 @@ def improve_off_policy(
     sampling_log_probs = log_probabilities(learner.policy, trajectories.perceived, trajectories.actions)
     # If every mini-batch is in the gradient, one pass gives entropies and gradient, that of θ_0 included: then
     # `Estimates.gradient` is set. It changes how long an epoch takes, not what comes out.
-    in_one_pass = _goes_in_one_pass(learner.policy, neighbourhood, settings)
+    in_one_pass = _update_goes_in_one_pass(learner.policy, neighbourhood, settings)
 
     def estimates_of(policy: Policy) -> Estimates:
         """Ĥ^IW of every mini-batch (E5) and D̂_KL of the epoch (E6); in one pass also the gradient (E8)."""
@@ -129,7 +134,7 @@ def improve_off_policy(
             return estimate_with_gradient(policy, trajectories, neighbourhood, sampling_log_probs)
         log_probs = log_probabilities(policy, trajectories.perceived, trajectories.actions)
         log_ratios = log_probs - sampling_log_probs
-        return Estimates(log_ratios, *estimate(log_ratios, trajectories, neighbourhood))
+        return Estimates(log_ratios, *estimate_entropies_and_kl(log_ratios, trajectories, neighbourhood))
 
     def gradient_at(current: Iterate) -> Policy:
         """(E8), over the ⌈αM⌉ lowest Ĥ^IW."""
@@ -137,7 +142,7 @@ def improve_off_policy(
             return current.estimates.gradient
         tail = jnp.argsort(current.estimates.entropies)[: settings.tail_size]
         if settings.subset_size < settings.tail_size:
-            tail = _draw_subset(tail, settings.subset_size, current, key)
+            tail = _draw_subset_for_update(tail, settings.subset_size, current, key)
         log_ratios = current.estimates.log_ratios
         return tail_gradient(current.learner.policy, log_ratios, trajectories, neighbourhood, tail)
 
@@ -148,7 +153,7 @@ def improve_off_policy(
         policy and Adam's moments stay, and the next turn tries again with half the rate, `MAX_TRIES` times in all.
         """
         rate = settings.learning_rate * 0.5**current.backtracks
-        candidate = ascend(current.learner, gradient_at(current), rate)
+        candidate = ascend_with_adam(current.learner, gradient_at(current), rate)
         estimates = estimates_of(candidate.policy)
         inside = estimates.kl <= settings.trust_region
         accepted = Iterate(
@@ -172,7 +177,7 @@ def improve_off_policy(
     start = Iterate(learner, estimates, iterations=jnp.array(0), backtracks=jnp.array(0), finished=jnp.array(False))
     # D̂_KL(θ_h) ≤ δ always holds: `step` sees to it.
     end = jax.lax.while_loop(lambda i: ~i.finished & (i.iterations < settings.max_iterations), step, start)
-    return end.learner, _report(entropies, end, settings.tail_size, trajectories)
+    return end.learner, _report_of_update(entropies, end, settings.tail_size, trajectories)
 
 
 def improve_on_policy(
@@ -183,33 +188,33 @@ def improve_on_policy(
     gradient = on_policy_gradient(
         learner.policy, trajectories, entropies, tail_size=settings.tail_size, baseline=settings.baseline
     )
-    improved = ascend(learner, gradient, settings.learning_rate)
+    improved = ascend_with_adam(learner, gradient, settings.learning_rate)
 
     samples = trajectories.perceived, trajectories.actions
     log_ratios = log_probabilities(improved.policy, *samples) - log_probabilities(learner.policy, *samples)
-    estimates = Estimates(log_ratios, *estimate(log_ratios, trajectories, neighbourhood))
+    estimates = Estimates(log_ratios, *estimate_entropies_and_kl(log_ratios, trajectories, neighbourhood))
     end = Iterate(improved, estimates, jnp.array(1), jnp.array(0), jnp.array(True))
-    return improved, _report(entropies, end, settings.tail_size, trajectories)
+    return improved, _report_of_update(entropies, end, settings.tail_size, trajectories)
 
 
-def ascend(learner: Learner, gradient: Policy, rate: Float[Array, ""]) -> Learner:
+def ascend_with_adam(learner: Learner, gradient: Policy, rate: Float[Array, ""]) -> Learner:
     """One Adam step uphill."""
     direction, moments = ADAM.update(gradient, learner.moments)  # pyright: ignore[reportArgumentType]
     policy = jax.tree.map(lambda parameter, change: parameter + rate * change, learner.policy, direction)
     return Learner(policy, moments)
 
 
-def _goes_in_one_pass(policy: Policy, neighbourhood: Neighbourhood, settings: OffPolicySettings) -> bool:
+def _update_goes_in_one_pass(policy: Policy, neighbourhood: Neighbourhood, settings: OffPolicySettings) -> bool:
     """Whether entropies and gradient are taken in one pass.
 
     That needs a gradient of all mini-batches, a policy without recurrence or images, and mini-batches that are not much
     larger than the piece of rows that the network is fed at once.
     """
     minibatches, particles = neighbourhood.valid.shape
-    return settings.subset_size == minibatches and particles <= 4 * rows_per_product() and policy.acts_on_rows
+    return settings.subset_size == minibatches and particles <= 4 * mapped_rows_per_product() and policy.acts_on_rows
 
 
-def _draw_subset(
+def _draw_subset_for_update(
     tail: Int[Array, " tail"], size: int, iterate: Iterate, key: PRNGKeyArray | None
 ) -> Int[Array, " subset"]:
     if key is None:
@@ -217,11 +222,11 @@ def _draw_subset(
     return jax.random.choice(jax.random.fold_in(key, iterate.iterations), tail, (size,), replace=False)
 
 
-def _report(
+def _report_of_update(
     entropies: Float[Array, " minibatches"], end: Iterate, tail_size: int, trajectories: Trajectories
 ) -> EpochReport:
     tail = jnp.argsort(entropies)[:tail_size]
-    log_weights = log_weights_of(end.estimates.log_ratios, trajectories)
+    log_weights = estimated_log_weights(end.estimates.log_ratios, trajectories)
     counts = jnp.sum(trajectories.valid, axis=(-1, -2))
     return EpochReport(
         entropies=entropies,

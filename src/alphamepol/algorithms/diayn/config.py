@@ -3,7 +3,12 @@
 from dataclasses import dataclass
 
 from alphamepol.settings.episodes import EpisodeSettings, check_episode_settings
-from alphamepol.settings.fields import above_zero, at_least, check_multiple, check_share
+from alphamepol.settings.fields import (
+    check_field_above_zero,
+    check_field_at_least,
+    check_field_is_multiple,
+    check_field_is_share,
+)
 from alphamepol.settings.policy import PolicySettings, check_policy_settings
 from alphamepol.settings.run import RunSettings, check_run_settings
 
@@ -32,16 +37,16 @@ class DiaynConfig(RunSettings, PolicySettings, EpisodeSettings):
     """DIAYN: how fast the target networks follow the critics."""
 
 
-def check_diayn(config: DiaynConfig) -> None:
+def check_diayn_config(config: DiaynConfig) -> None:
     """Raise an `InputError` on the first field that cannot be."""
     for field in ("epochs", "batch", "environments"):
-        at_least(config, field, 1)
-    at_least(config, "skills", 2)
+        check_field_at_least(config, field, 1)
+    check_field_at_least(config, "skills", 2)
     for field in ("steps", "replay", "warm_up"):
-        at_least(config, field, config.environments)
-        check_multiple(config, field, of="environments")
-    above_zero(config, "learning_rate")
-    check_share(config, "target_rate")
+        check_field_at_least(config, field, config.environments)
+        check_field_is_multiple(config, field, of="environments")
+    check_field_above_zero(config, "learning_rate")
+    check_field_is_share(config, "target_rate")
     check_episode_settings(config)
     check_run_settings(config)
     check_policy_settings(config)

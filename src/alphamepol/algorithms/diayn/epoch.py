@@ -10,20 +10,21 @@ from jaxtyping import Array, Int, Key, PRNGKeyArray
 from alphamepol.algorithms.diayn import sac
 from alphamepol.algorithms.diayn.config import DiaynConfig
 from alphamepol.algorithms.diayn.sac import SacLearner, SacSettings
-from alphamepol.algorithms.diayn.update import DiaynReport, fresh_networks, train_epoch
-from alphamepol.compute.keys import seed_keys, split_purposes
-from alphamepol.compute.mapping import map_leading_axis, traced
-from alphamepol.compute.stopwatch import LEARNING, Stopwatch, wait
+from alphamepol.algorithms.diayn.update import DiaynReport, fresh_diayn_networks, train_diayn_by_updates
+from alphamepol.compute.devices import wait_for_devices
+from alphamepol.compute.keys import seed_keys, split_keys_by_purpose
+from alphamepol.compute.mapping import map_leading_axis, traced_number
+from alphamepol.compute.stopwatch import LEARNING, Stopwatch
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.policies.shape import policy_shape
 from alphamepol.runs.loop import LoopState
 from alphamepol.sampling.stream import World
 
 
-def start_diayn(environment_class: EnvironmentClass, config: DiaynConfig) -> LoopState:
+def start_diayn_epochs(environment_class: EnvironmentClass, config: DiaynConfig) -> LoopState:
     """Untrained networks for each seed, and a replay with the first steps of the actor among them."""
-    purposes = split_purposes(seed_keys(config.seed_list))
-    return LoopState(_start(purposes.policy, environment_class, config), purposes.epochs)
+    purposes = split_keys_by_purpose(seed_keys(config.seed_list))
+    return LoopState(_start_learners_of_diayn_epochs(purposes.policy, environment_class, config), purposes.epochs)
 
 
 def run_diayn_epoch(
@@ -32,41 +33,45 @@ def run_diayn_epoch(
     """What `epoch` does to the learners, and a report."""
     with stopwatch.phase(LEARNING):
         done = jnp.array(config.warm_up + epoch * config.steps)
-        learners, report = wait(_train(state.learners, world, settings, done, config.steps, state.keys))
+        learners, report = wait_for_devices(
+            _train_diayn_epoch(state.learners, world, settings, done, config.steps, state.keys)
+        )
     return LoopState(learners, state.keys), report
 
 
-def world_of(environment_class: EnvironmentClass, config: DiaynConfig) -> World:
+def world_of_diayn_epoch(environment_class: EnvironmentClass, config: DiaynConfig) -> World:
     """What skills are learned in."""
     actions = policy_shape(environment_class).actions
     members, probabilities = environment_class.members, environment_class.probabilities
     return World(members, probabilities, actions, config.horizon, config.skills)
 
 
-def sac_settings(environment_class: EnvironmentClass, config: DiaynConfig) -> SacSettings:
+def sac_settings_of_diayn_epoch(environment_class: EnvironmentClass, config: DiaynConfig) -> SacSettings:
     """The part of the settings that SAC uses.
 
     The entropy of actions is kept at −1 per component (of a choice, at half of the largest possible).
     """
     actions = policy_shape(environment_class).actions
     entropy = math.log(actions.choices) / 2 if actions.choices else -float(actions.size)
-    rates = traced(config.learning_rate), traced(config.discount), traced(config.target_rate)
-    return SacSettings(*rates, traced(entropy), config.batch)
+    rates = traced_number(config.learning_rate), traced_number(config.discount), traced_number(config.target_rate)
+    return SacSettings(*rates, traced_number(entropy), config.batch)
 
 
 @eqx.filter_jit
-def _start(keys: Key[Array, " seeds"], environment_class: EnvironmentClass, config: DiaynConfig) -> SacLearner:
-    world, shape = world_of(environment_class, config), policy_shape(environment_class)
+def _start_learners_of_diayn_epochs(
+    keys: Key[Array, " seeds"], environment_class: EnvironmentClass, config: DiaynConfig
+) -> SacLearner:
+    world, shape = world_of_diayn_epoch(environment_class, config), policy_shape(environment_class)
 
     def one_seed(key: PRNGKeyArray) -> SacLearner:
         networks_key, start_key, warm_up_key = jax.random.split(key, 3)
-        networks = fresh_networks(shape, config.skills, config.hidden, key=networks_key)
-        learner = sac.start(networks, world, environments=config.environments, replay=config.replay, key=start_key)
+        networks = fresh_diayn_networks(shape, config.skills, config.hidden, key=networks_key)
+        learner = sac.start_sac(networks, world, environments=config.environments, replay=config.replay, key=start_key)
         turns = config.warm_up // config.environments
 
         def act(learner: SacLearner, now):
             turn, key = now
-            return sac.interact(learner, world, turn * config.environments, key=key)[0], None
+            return sac.interact_in_sac(learner, world, turn * config.environments, key=key)[0], None
 
         return jax.lax.scan(act, learner, (jnp.arange(turns), jax.random.split(warm_up_key, turns)))[0]
 
@@ -74,7 +79,7 @@ def _start(keys: Key[Array, " seeds"], environment_class: EnvironmentClass, conf
 
 
 @eqx.filter_jit
-def _train(
+def _train_diayn_epoch(
     learners: SacLearner,
     world: World,
     settings: SacSettings,
@@ -84,6 +89,6 @@ def _train(
 ) -> tuple[SacLearner, DiaynReport]:
     def one_seed(learner: SacLearner, key: PRNGKeyArray, world: World, settings: SacSettings, done: Int[Array, ""]):
         # The steps before tell the epochs apart.
-        return train_epoch(learner, world, settings, done, steps=steps, key=jax.random.fold_in(key, done))
+        return train_diayn_by_updates(learner, world, settings, done, steps=steps, key=jax.random.fold_in(key, done))
 
     return map_leading_axis(one_seed, world=world, settings=settings, done=done)(learners, keys)

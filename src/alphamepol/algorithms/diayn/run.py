@@ -8,15 +8,25 @@ import numpy as np
 
 from alphamepol.algorithms.diayn.config import DiaynConfig
 from alphamepol.algorithms.diayn.discriminators import save_discriminator
-from alphamepol.algorithms.diayn.epoch import run_diayn_epoch, sac_settings, start_diayn, world_of
-from alphamepol.algorithms.diayn.skills import of_skill, skill_trails
-from alphamepol.algorithms.records import check_finite, curves_of, final_numbers, seed_lines
-from alphamepol.compute.keys import split_purposes
-from alphamepol.compute.mapping import take
+from alphamepol.algorithms.diayn.epoch import (
+    run_diayn_epoch,
+    sac_settings_of_diayn_epoch,
+    start_diayn_epochs,
+    world_of_diayn_epoch,
+)
+from alphamepol.algorithms.diayn.skills import diayn_skill_trails, policy_of_diayn_skill
+from alphamepol.algorithms.metatraining_records import (
+    check_metatraining_records,
+    final_metatraining_records,
+    metatraining_record_curves,
+    metatraining_record_lines,
+)
+from alphamepol.compute.keys import split_keys_by_purpose
+from alphamepol.compute.trees import take_from_trees
 from alphamepol.environments.environment_class import EnvironmentClass
-from alphamepol.figures.curves import draw_discriminability
+from alphamepol.figures.curves import draw_discriminability_curve
 from alphamepol.figures.skills import draw_skill_trails
-from alphamepol.figures.tables import show_diayn_epoch
+from alphamepol.figures.tables import diayn_epoch_table
 from alphamepol.policies.files import save_policy
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.context import RunContext
@@ -26,7 +36,10 @@ from alphamepol.runs.loop import Loop, LoopState, run_loop
 def run_diayn(environment_class: EnvironmentClass, config: DiaynConfig, context: RunContext) -> dict[str, Any]:
     """Learn skills, one set per seed, save their policies and discriminators, and return the numbers of the summary."""
     folder, stopwatch = context.folder, context.stopwatch
-    world, settings = world_of(environment_class, config), sac_settings(environment_class, config)
+    world, settings = (
+        world_of_diayn_epoch(environment_class, config),
+        sac_settings_of_diayn_epoch(environment_class, config),
+    )
 
     def step(state: LoopState, epoch: int):
         lap = stopwatch.lap()
@@ -40,36 +53,36 @@ def run_diayn(environment_class: EnvironmentClass, config: DiaynConfig, context:
             "critic_loss": report.sac.critic_loss,
         }
         finite = np.all([np.isfinite(values) for values in numbers.values()], axis=0)
-        check_finite(finite, config, f"epoch {epoch}", "a lower --learning-rate")
-        return improved, seed_lines("epoch", epoch, config, numbers, lap()), dict
+        check_metatraining_records(finite, config, f"epoch {epoch}", "a lower --learning-rate")
+        return improved, metatraining_record_lines("epoch", epoch, config, numbers, lap()), dict
 
     loop = Loop(
         unit="epoch",
         total=config.epochs,
         checkpoint_every=10 * config.checkpoint_every,
-        start=partial(start_diayn, environment_class, config),
-        template=partial(start_diayn, environment_class, config),
+        start=partial(start_diayn_epochs, environment_class, config),
+        template=partial(start_diayn_epochs, environment_class, config),
         step=step,
-        show=show_diayn_epoch,
+        show=diayn_epoch_table,
         labels=("seed",),
     )
     state = run_loop(loop, context)
     context.progress.say("saving policies and drawing figures")
     policies: list[list[Policy]] = []
     for number, seed in enumerate(config.seed_list):
-        networks = take(state.learners.state.networks, number)
+        networks = take_from_trees(state.learners.state.networks, number)
         save_discriminator(networks.discriminator, folder.discriminator(seed))
-        policies.append([of_skill(networks.actor, skill, config.skills) for skill in range(config.skills)])
+        policies.append([policy_of_diayn_skill(networks.actor, skill, config.skills) for skill in range(config.skills)])
         for skill, policy in enumerate(policies[-1]):
             save_policy(policy, folder.policy(seed, skill))
         context.interrupts.check()
-    (values,) = curves_of(folder, config, "discriminability")
-    draw_discriminability(values, config.skills, folder.figures)
-    key = split_purposes(state.keys).evaluation[0]
-    trails = skill_trails(policies[0], environment_class, config.horizon, key=key)
+    (values,) = metatraining_record_curves(folder, config, "discriminability")
+    draw_discriminability_curve(values, config.skills, folder.figures)
+    key = split_keys_by_purpose(state.keys).evaluation[0]
+    trails = diayn_skill_trails(policies[0], environment_class, config.horizon, key=key)
     draw_skill_trails(trails, environment_class, folder.figures)
     return {
-        "final": final_numbers({"discriminability": values}),
+        "final": final_metatraining_records({"discriminability": values}),
         **context.totals(config.epochs * config.steps * config.seeds),
         "skills": config.skills,
         "discriminability": values.tolist(),

@@ -1,6 +1,6 @@
 """Soft actor-critic: twin critics, a tuned temperature, a replay on the device (docs/method.md, "DIAYN").
 
-What is rewarded is up to the loss that `train` is given: DIAYN's, or `sac_loss` with any reward of a transition.
+What is rewarded is up to the loss that `train_sac` is given: DIAYN's, or `sac_loss` with any reward of a transition.
 """
 
 from collections.abc import Callable
@@ -13,9 +13,16 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from alphamepol.policies.distributions import Categorical, Distribution, SquashedNormal
-from alphamepol.policies.networks import Network, feed_forward
+from alphamepol.policies.networks import Network, feed_network
 from alphamepol.policies.policy import Policy
-from alphamepol.sampling.stream import Episode, Transitions, World, begin, step, with_skill
+from alphamepol.sampling.stream import (
+    Episode,
+    Transitions,
+    World,
+    begin_stream_episode,
+    step_stream,
+    stream_observation_with_skill,
+)
 
 ADAM = optax.scale_by_adam()
 
@@ -75,23 +82,23 @@ Loss = Callable[[Networks, Network, Transitions, PRNGKeyArray], tuple[Float[Arra
 """The loss of networks, given targets, on some transitions."""
 
 
-def start(networks: Networks, world: World, *, environments: int, replay: int, key: PRNGKeyArray) -> SacLearner:
+def start_sac(networks: Networks, world: World, *, environments: int, replay: int, key: PRNGKeyArray) -> SacLearner:
     """A learner with an empty replay of so many transitions, a multiple of the environments.
 
     Its environments do not all end their episodes at once.
     """
     assert replay % environments == 0
-    episodes = jax.vmap(lambda key: begin(world, key=key))(jax.random.split(key, environments))
+    episodes = jax.vmap(lambda key: begin_stream_episode(world, key=key))(jax.random.split(key, environments))
     ages = jnp.arange(environments, dtype=jnp.int32) * world.horizon // environments
     episodes = eqx.tree_at(lambda episodes: episodes.age, episodes, ages)
     episode = jax.tree.map(lambda leaf: leaf[0], episodes)
-    one = jax.eval_shape(lambda: step(world, networks.actor, episode, key=key)[1])
+    one = jax.eval_shape(lambda: step_stream(world, networks.actor, episode, key=key)[1])
     room = jax.tree.map(lambda leaf: jnp.zeros((replay, *leaf.shape), leaf.dtype), one)
     moments = ADAM.init(networks)  # pyright: ignore[reportArgumentType] (Optax does not know modules)
     return SacLearner(SacState(networks, networks.critics, moments), episodes, room)
 
 
-def train(
+def train_sac(
     learner: SacLearner,
     world: World,
     loss: Loss,
@@ -113,14 +120,14 @@ def train(
         number, key = now
         act_key, draw_key, update_key = jax.random.split(key, 3)
         before = done + number * together
-        learner, seen = interact(learner, world, before, key=act_key)
+        learner, seen = interact_in_sac(learner, world, before, key=act_key)
         filled = jnp.minimum(before + together, len(learner.replay.skill))
         # All at once: one gather for all of a turn's updates.
         rows = jax.random.randint(draw_key, (together, settings.batch), 0, filled)
         batches = jax.tree.map(lambda leaf: leaf[rows], learner.replay)
         update_keys = jax.random.split(update_key, together)
         state, reports = jax.lax.scan(
-            lambda state, batch: update(state, batch[0], loss, settings, key=batch[1]),
+            lambda state, batch: update_sac(state, batch[0], loss, settings, key=batch[1]),
             learner.state,
             (batches, update_keys),
         )
@@ -132,13 +139,13 @@ def train(
     return learner, seen, jax.tree.map(jnp.mean, reports)
 
 
-def interact(
+def interact_in_sac(
     learner: SacLearner, world: World, done: Int[Array, ""], *, key: PRNGKeyArray
 ) -> tuple[SacLearner, Transitions]:
     """An action in every environment, kept in the replay; `done` is the number of steps before."""
     keys = jax.random.split(key, len(learner.episodes.age))
     actor = learner.state.networks.actor
-    episodes, seen = jax.vmap(lambda episode, key: step(world, actor, episode, key=key))(learner.episodes, keys)
+    episodes, seen = jax.vmap(lambda episode, key: step_stream(world, actor, episode, key=key))(learner.episodes, keys)
     place = done % len(learner.replay.skill)
     replay = jax.tree.map(
         lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, place, 0), learner.replay, seen
@@ -146,7 +153,7 @@ def interact(
     return SacLearner(learner.state, episodes, replay), seen
 
 
-def update(
+def update_sac(
     state: SacState, batch: Transitions, loss: Loss, settings: SacSettings, *, key: PRNGKeyArray
 ) -> tuple[SacState, SacReport]:
     """One step of Adam on everything, then the targets follow."""
@@ -169,7 +176,7 @@ def sac_loss(
     key: PRNGKeyArray,
 ) -> tuple[Float[Array, ""], SacReport]:
     """(S1) to (S3): the losses of critics, actor and temperature, none of which reaches the others' parameters."""
-    tell = jax.vmap(lambda observation, skill: with_skill(observation, skill, skills))
+    tell = jax.vmap(lambda observation, skill: stream_observation_with_skill(observation, skill, skills))
     inputs, next_inputs = tell(batch.observation, batch.skill), tell(batch.reached, batch.skill)
     here_key, next_key = jax.random.split(key)
     temperature = jnp.exp(jax.lax.stop_gradient(networks.log_temperature))
@@ -177,15 +184,17 @@ def sac_loss(
     def soft_value(critics: Network, inputs, key: PRNGKeyArray):
         """The value of acting with the actor, with its entropy, and the latter."""
         keys = jax.random.split(key, len(inputs))
-        choices = jax.vmap(lambda one, key: sample_choices(networks.actor.head(networks.actor.network(one)), key=key))
+        choices = jax.vmap(
+            lambda one, key: sample_sac_choices(networks.actor.head(networks.actor.network(one)), key=key)
+        )
         actions, log_probs, weights = choices(inputs, keys)
-        worth = jnp.min(evaluate_choices(critics, inputs, actions), axis=0)
+        worth = jnp.min(evaluate_sac_choices(critics, inputs, actions), axis=0)
         entropy = -jnp.sum(weights * log_probs, axis=-1)
         return jnp.sum(weights * worth, axis=-1) + temperature * entropy, entropy
 
     following = soft_value(targets, next_inputs, next_key)[0]
     aims = jax.lax.stop_gradient(rewards + settings.discount * jnp.where(batch.ended, 0.0, following))
-    errors = evaluate_choices(networks.critics, inputs, batch.action[:, None])[..., 0] - aims
+    errors = evaluate_sac_choices(networks.critics, inputs, batch.action[:, None])[..., 0] - aims
     critic_loss = 0.5 * jnp.mean(jnp.sum(errors**2, axis=0))
     value, entropies = soft_value(jax.lax.stop_gradient(networks.critics), inputs, here_key)
     entropy = jnp.mean(entropies)
@@ -202,7 +211,7 @@ class Choices(NamedTuple):
     weights: Float[Array, "*rows choices"]
 
 
-def sample_choices(distribution: Distribution, *, key: PRNGKeyArray) -> Choices:
+def sample_sac_choices(distribution: Distribution, *, key: PRNGKeyArray) -> Choices:
     """All actions if they are finitely many, else one that is drawn, through which gradients pass."""
     if isinstance(distribution, Categorical):
         log_probs = jax.nn.log_softmax(distribution.logits)
@@ -212,7 +221,7 @@ def sample_choices(distribution: Distribution, *, key: PRNGKeyArray) -> Choices:
     return Choices(action[None], log_prob[None], jnp.ones(1))
 
 
-def evaluate_choices(
+def evaluate_sac_choices(
     critics: Network, inputs: Shaped[Array, "rows inputs"], actions: Float[Array, "rows choices numbers"]
 ) -> Float[Array, "critics rows choices"]:
     """What each critic thinks of each choice."""
@@ -221,7 +230,7 @@ def evaluate_choices(
         critic: Network, inputs: Shaped[Array, " inputs"], actions: Float[Array, "choices numbers"]
     ) -> Float[Array, " choices"]:
         seen = critic.see(inputs)  # once, however many choices there are
-        return jax.vmap(lambda action: feed_forward(critic.layers, jnp.concatenate([seen, action]))[0])(actions)
+        return jax.vmap(lambda action: feed_network(critic.layers, jnp.concatenate([seen, action]))[0])(actions)
 
     of_rows = jax.vmap(one_row, in_axes=(None, 0, 0))
     return eqx.filter_vmap(of_rows, in_axes=(0, None, None))(critics, inputs, actions)

@@ -7,17 +7,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
-from alphamepol.algorithms.diayn.update import log_probability
+from alphamepol.algorithms.diayn.discriminators import discriminator_log_probability
 from alphamepol.environments.cmp import Member
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.tasks import Task
 from alphamepol.policies.networks import Network
 from alphamepol.policies.policy import Policy, stack_policies
-from alphamepol.sampling.sampler import collect
+from alphamepol.sampling.sampler import collect_with_sampler
 from alphamepol.sampling.trajectories import Trajectories
 
 
-def of_skill(actor: Policy, skill: int, skills: int) -> Policy:
+def policy_of_diayn_skill(actor: Policy, skill: int, skills: int) -> Policy:
     """The policy of one skill, which is told of no skill: what the skill added becomes part of a bias."""
     if skills == 1:
         return actor
@@ -39,7 +39,7 @@ class SkillReward(Task):
     def reward(
         self, member: Member, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
     ) -> Float[Array, ""]:
-        log_q = log_probability(self.discriminator, member.observe(reached).ravel(), self.skill)
+        log_q = discriminator_log_probability(self.discriminator, member.observe(reached).ravel(), self.skill)
         return log_q + jnp.log(self.discriminator.outputs)
 
     def ended(self, member: Member, reached: PyTree[Array]) -> Bool[Array, ""]:
@@ -58,10 +58,10 @@ class SkillTasks(eqx.Module):
         return SkillReward(self.discriminator, jax.random.randint(key, (), 0, self.discriminator.outputs))
 
 
-def skill_trails(
+def diayn_skill_trails(
     skills: Sequence[Policy], environment_class: EnvironmentClass, horizon: int, *, key: PRNGKeyArray
 ) -> Trajectories:
     """Collect a trajectory of every skill in every member; axes (skill, member, 1, time)."""
     keys = jax.random.split(key, len(skills))
     members = jnp.tile(jnp.arange(len(environment_class)), (len(skills), 1))
-    return collect(stack_policies(skills), environment_class, members, batch=1, horizon=horizon, keys=keys)
+    return collect_with_sampler(stack_policies(skills), environment_class, members, batch=1, horizon=horizon, keys=keys)

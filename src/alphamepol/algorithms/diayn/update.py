@@ -6,10 +6,11 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from alphamepol.algorithms.diayn.sac import Networks, SacLearner, SacReport, SacSettings, sac_loss, train
-from alphamepol.policies.images import Trunk
+from alphamepol.algorithms.diayn.discriminators import discriminator_log_probability
+from alphamepol.algorithms.diayn.sac import Networks, SacLearner, SacReport, SacSettings, sac_loss, train_sac
+from alphamepol.policies.image_networks import Trunk
 from alphamepol.policies.networks import Network
 from alphamepol.policies.policy import CategoricalPolicy, SquashedPolicy
 from alphamepol.policies.shape import PolicyShape
@@ -24,7 +25,7 @@ class DiaynReport(eqx.Module):
     sac: SacReport
 
 
-def fresh_networks(shape: PolicyShape, skills: int, hidden: Sequence[int], *, key: PRNGKeyArray) -> Networks:
+def fresh_diayn_networks(shape: PolicyShape, skills: int, hidden: Sequence[int], *, key: PRNGKeyArray) -> Networks:
     """Untrained networks for a class whose policies have a certain shape."""
     actor_key, trunk_key, critics_key, discriminator_key = jax.random.split(key, 4)
     inputs = shape.observation_size + (skills if skills > 1 else 0)
@@ -40,32 +41,25 @@ def fresh_networks(shape: PolicyShape, skills: int, hidden: Sequence[int], *, ke
     return Networks(actor, critics, jnp.zeros(()), discriminator)
 
 
-def train_epoch(
+def train_diayn_by_updates(
     learner: SacLearner, world: World, settings: SacSettings, done: Int[Array, ""], *, steps: int, key: PRNGKeyArray
 ) -> tuple[SacLearner, DiaynReport]:
     """`steps` actions and updates; `done` is the number of steps before."""
 
     def loss(networks: Networks, targets: Network, batch: Transitions, key: PRNGKeyArray):
-        return diayn_loss(networks, targets, batch, settings, world.skills, key=key)
+        return diayn_update_loss(networks, targets, batch, settings, world.skills, key=key)
 
     discriminator = learner.state.networks.discriminator
-    learner, seen, report = train(learner, world, loss, settings, done, steps=steps, key=key)
-    log_q = jax.vmap(partial(log_probability, discriminator))(seen.reached, seen.skill)
+    learner, seen, report = train_sac(learner, world, loss, settings, done, steps=steps, key=key)
+    log_q = jax.vmap(partial(discriminator_log_probability, discriminator))(seen.reached, seen.skill)
     return learner, DiaynReport(jnp.mean(log_q), report)
 
 
-def diayn_loss(
+def diayn_update_loss(
     networks: Networks, targets: Network, batch: Transitions, settings: SacSettings, skills: int, *, key: PRNGKeyArray
 ) -> tuple[Float[Array, ""], SacReport]:
     """(S4): SAC's, its reward ln q(z|s) − ln p(z), and that of the discriminator."""
-    log_q = jax.vmap(partial(log_probability, networks.discriminator))(batch.reached, batch.skill)
+    log_q = jax.vmap(partial(discriminator_log_probability, networks.discriminator))(batch.reached, batch.skill)
     rewards = jax.lax.stop_gradient(log_q) + jnp.log(skills)
     loss, report = sac_loss(networks, targets, batch, rewards, settings, skills, key=key)
     return loss - jnp.mean(log_q), report
-
-
-def log_probability(
-    discriminator: Network, observation: Shaped[Array, " observation"], skill: Int[Array, ""]
-) -> Float[Array, ""]:
-    """ln q(z|s)."""
-    return jax.nn.log_softmax(discriminator(observation))[skill]

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from alphamepol.algorithms.finetuning.iteration import Plan
-from alphamepol.algorithms.finetuning.run import FinetuneRun, Way, finetune_source
+from alphamepol.algorithms.finetuning.run import FinetuneRun, Way, run_finetuning_from_source
 from alphamepol.errors import InputError
 from alphamepol.figures.returns import draw_returns
-from alphamepol.figures.tables import finetune_table
+from alphamepol.figures.tables import finetune_table, print_table
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
-from alphamepol.files.locks import held, is_empty
+from alphamepol.files.locks import folder_lock_held, is_empty_but_for_lock
 from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
-from alphamepol.runs.progress import counted, show
-from alphamepol.runs.sources import Source, distinct_labels, short_names
+from alphamepol.runs.progress import counted
+from alphamepol.runs.sources import Source, distinct_source_labels, short_source_names
 
 
 @dataclass(frozen=True)
@@ -28,48 +28,48 @@ class FinetuneComparison:
     summary: dict[str, Any]
 
 
-def compare(sources: Sequence[Source], plan: Plan, folder: Path, way: Way) -> FinetuneComparison:
+def compare_finetuning(sources: Sequence[Source], plan: Plan, folder: Path, way: Way) -> FinetuneComparison:
     """Fine-tune from each source, in a folder of its own inside the folder; then draw them together."""
-    names = short_names(sources)
-    _check_folder(folder, names, resume=way.resume)
+    names = short_source_names(sources)
+    _check_comparison_folder(folder, names, resume=way.resume)
     try:
-        with held(folder), interrupts() as received:
-            return _compare(dict(zip(names, sources, strict=True)), plan, folder, way, received)
+        with folder_lock_held(folder), interrupts() as received:
+            return _compare_finetuned_sources(dict(zip(names, sources, strict=True)), plan, folder, way, received)
     except KeyboardInterrupt as interrupt:
         raise RunInterrupted from interrupt
 
 
-def _compare(
+def _compare_finetuned_sources(
     sources: Mapping[str, Source], plan: Plan, folder: Path, way: Way, received: Interrupts
 ) -> FinetuneComparison:
     runs = {}
     for name, source in sources.items():
         # What was begun goes on, what was not begins.
         begun = way.resume and (folder / name / "config.json").is_file()
-        runs[name] = finetune_source(source, plan, folder / name, Way(begun, way.devices, way.quiet))
+        runs[name] = run_finetuning_from_source(source, plan, folder / name, Way(begun, way.devices, way.quiet))
         received.check()
-    labels = dict(zip(sources, distinct_labels(list(sources.values())), strict=True))
+    labels = dict(zip(sources, distinct_source_labels(list(sources.values())), strict=True))
     tasks = [task.describe() for task in plan.tasks]
     returns = {labels[name]: run.returns for name, run in runs.items()}
     draw_returns(returns, tasks, plan.environment_class[plan.member], folder / "figures")
-    summary = _summarise(plan, runs)
+    summary = _summarise_comparison(plan, runs)
     write_atomically(folder / "summary.json", to_json(summary))
     title = f"return in {plan.member}, mean over {counted(len(plan.tasks), 'task')}"
-    show(finetune_table({labels[name]: run.summary for name, run in runs.items()}, title), quiet=way.quiet)
+    print_table(finetune_table({labels[name]: run.summary for name, run in runs.items()}, title), quiet=way.quiet)
     return FinetuneComparison(folder, runs, summary)
 
 
-def _check_folder(folder: Path, names: Sequence[str], *, resume: bool) -> None:
+def _check_comparison_folder(folder: Path, names: Sequence[str], *, resume: bool) -> None:
     begun = [name for name in names if (folder / name / "config.json").is_file()]
     if resume and not begun:
         raise InputError(f"folder: {folder} holds no run to resume; leave --resume away to start one")
-    if not resume and folder.exists() and (not folder.is_dir() or not is_empty(folder)):
+    if not resume and folder.exists() and (not folder.is_dir() or not is_empty_but_for_lock(folder)):
         raise InputError(
             f"folder: {folder} is not empty; choose another --folder, or continue what it holds with --resume"
         )
 
 
-def _summarise(plan: Plan, runs: Mapping[str, FinetuneRun]) -> dict[str, Any]:
+def _summarise_comparison(plan: Plan, runs: Mapping[str, FinetuneRun]) -> dict[str, Any]:
     """summary.json of the comparison: as that of a run, with an entry for each initial policy."""
     parts = ("init", "label", "memory", "returns", "final", "steps_per_second", "seconds", "device")
     return {

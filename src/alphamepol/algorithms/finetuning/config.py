@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from alphamepol.errors import InputError
 from alphamepol.settings.episodes import EpisodeSettings, check_episode_settings
-from alphamepol.settings.fields import above_zero, at_least, check_multiple
+from alphamepol.settings.fields import check_field_above_zero, check_field_at_least, check_field_is_multiple
 from alphamepol.settings.policy import PolicySettings, check_policy_settings
 from alphamepol.settings.run import RunSettings, check_run_settings
 
@@ -44,11 +44,11 @@ class FinetuneConfig(RunSettings, PolicySettings, EpisodeSettings, TaskSettings)
     def check(self) -> None:
         """Raise an `InputError` on the first field that cannot be."""
         for field in ("tasks", "iterations", "steps"):
-            at_least(self, field, 1)
+            check_field_at_least(self, field, 1)
         check_episode_settings(self)
         check_run_settings(self)
-        check_multiple(self, "steps", of="horizon")
-        above_zero(self, "goal_radius")
+        check_field_is_multiple(self, "steps", of="horizon")
+        check_field_above_zero(self, "goal_radius")
         if not all(math.isfinite(value) for value in self.goals):
             raise InputError(f"goals: {' '.join(map(str, self.goals))} was given; coordinates must be finite")
         check_policy_settings(self)

@@ -5,24 +5,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from alphamepol.algorithms.finetuning.comparison import FinetuneComparison, compare
+from alphamepol.algorithms.finetuning.comparison import FinetuneComparison, compare_finetuning
 from alphamepol.algorithms.finetuning.config import FinetuneConfig
 from alphamepol.algorithms.finetuning.finetuner import FineTuner, find_finetuner
+from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT
 from alphamepol.algorithms.finetuning.iteration import Plan
-from alphamepol.algorithms.finetuning.names import DEFAULT
-from alphamepol.algorithms.finetuning.run import FinetuneRun, Way, finetune_source
-from alphamepol.algorithms.finetuning.tasks import tasks_of
-from alphamepol.environments.horizons import check_horizon, check_reward_lasts
+from alphamepol.algorithms.finetuning.run import FinetuneRun, Way, run_finetuning_from_source
+from alphamepol.algorithms.finetuning.tasks import finetuning_tasks
+from alphamepol.environments.horizons import check_horizon, check_horizon_of_reward
 from alphamepol.environments.host import AnyClass
-from alphamepol.environments.make import resolve_class
-from alphamepol.environments.registry import find_entry, name_of
+from alphamepol.environments.make import make_class
+from alphamepol.environments.registry import find_registered_class, registered_name
 from alphamepol.environments.tasks import Task, check_tasks
 from alphamepol.errors import InputError
 from alphamepol.policies.policy import Policy
-from alphamepol.policies.shape import check_policy_fits
-from alphamepol.runs.devices import check_devices
-from alphamepol.runs.folder import default_folder
-from alphamepol.runs.sources import Given, Source, common_class, joined_names, read_source
+from alphamepol.policies.shape import check_policy_shape
+from alphamepol.runs.device_count import check_device_count
+from alphamepol.runs.folder import default_run_folder
+from alphamepol.runs.sources import Given, Source, common_class_of_sources, joined_source_names, read_source
 
 
 @overload
@@ -97,23 +97,27 @@ def finetune(
     random_memory = "none" if config is None else config.memory
     sources = [read_source(one, random_memory) for one in inits]
     if environment_class is None:
-        environment_class = common_class(sources)
-    config = config or _usual_settings(environment_class, finetuner)
-    plan = _plan(sources, member, resolve_class(environment_class), tasks, config, finetuner)
-    check_devices(devices, plan.environment_class, {"tasks times seeds": plan.rows})
-    words = "finetune", plan.member, joined_names(sources), f"seed-{config.seed}"
-    path = Path(folder) if folder else default_folder(*words)
+        environment_class = common_class_of_sources(sources)
+    config = config or _usual_settings_of_finetune(environment_class, finetuner)
+    plan = _plan_finetune(sources, member, make_class(environment_class), tasks, config, finetuner)
+    check_device_count(devices, plan.environment_class, {"tasks times seeds": plan.rows})
+    words = "finetune", plan.member, joined_source_names(sources), f"seed-{config.seed}"
+    path = Path(folder) if folder else default_run_folder(*words)
     way = Way(resume, devices, quiet)
-    return compare(sources, plan, path, way) if several else finetune_source(sources[0], plan, path, way)
+    return (
+        compare_finetuning(sources, plan, path, way)
+        if several
+        else run_finetuning_from_source(sources[0], plan, path, way)
+    )
 
 
-def _usual_settings(environment_class: AnyClass | str, finetuner: FineTuner[Any]) -> FinetuneConfig:
+def _usual_settings_of_finetune(environment_class: AnyClass | str, finetuner: FineTuner[Any]) -> FinetuneConfig:
     """The settings of an algorithm for a class, as `finetuning_preset` finds them for those with a name."""
-    entry = find_entry(name_of(environment_class))
+    entry = find_registered_class(registered_name(environment_class))
     return (entry and entry.settings("paper", type(finetuner.own))) or finetuner.own
 
 
-def _plan(
+def _plan_finetune(
     sources: Sequence[Source],
     member: str | int,
     environment_class: AnyClass,
@@ -133,7 +137,7 @@ def _plan(
     name = member if isinstance(member, str) else environment_class.names[member]
     for source in sources:
         for policy in source.policies.values():
-            check_policy_fits(policy, environment_class, f"policy {source.name}")
+            check_policy_shape(policy, environment_class, f"policy {source.name}")
     if config.memory != "none" and all(source.policies for source in sources):
         raise InputError(f"memory: {config.memory} was given, but it is for random; other policies bring their own")
     if tasks is not None and config.goals:
@@ -141,7 +145,7 @@ def _plan(
     if config.normalise and all(source.policies for source in sources):
         config = dataclasses.replace(config, normalise=False)  # the usual setting of a class, for random alone
     check_horizon(environment_class, config.horizon)
-    check_reward_lasts(where, name, config.horizon)
-    tasks = tasks_of(where, config, config.seed) if tasks is None else tasks
+    check_horizon_of_reward(where, name, config.horizon)
+    tasks = finetuning_tasks(where, config, config.seed) if tasks is None else tasks
     check_tasks(tasks, where)
     return Plan(environment_class, name, tasks, dataclasses.replace(config, tasks=len(tasks)), finetuner)

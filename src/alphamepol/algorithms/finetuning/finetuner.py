@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from jaxtyping import PRNGKeyArray
 
 from alphamepol.algorithms.finetuning.config import FinetuneConfig
-from alphamepol.algorithms.finetuning.names import entry_point
+from alphamepol.algorithms.finetuning.finetuner_names import module_by_finetuner_name
 from alphamepol.policies.policy import Policy
 from alphamepol.sampling.trajectories import Episodes
 
@@ -52,4 +52,4 @@ class FineTuner(Protocol[Config]):
 
 def find_finetuner(algorithm: str) -> FineTuner[Any]:
     """The algorithm of a name."""
-    return importlib.import_module(entry_point(algorithm)).FINETUNER
+    return importlib.import_module(module_by_finetuner_name(algorithm)).FINETUNER

@@ -12,17 +12,17 @@ from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 
 from alphamepol.algorithms.finetuning.config import FinetuneConfig
 from alphamepol.algorithms.finetuning.finetuner import FineTuner
-from alphamepol.compute.devices import lay
+from alphamepol.compute.devices import lay_over_devices, wait_for_devices
 from alphamepol.compute.keys import finetuning_keys
 from alphamepol.compute.mapping import map_leading_axis
-from alphamepol.compute.stopwatch import LEARNING, SAMPLING, Stopwatch, wait
+from alphamepol.compute.stopwatch import LEARNING, SAMPLING, Stopwatch
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.tasks import Task, stack_tasks
 from alphamepol.errors import RunError
 from alphamepol.policies.policy import Policy, stack_policies
 from alphamepol.runs.loop import LoopState
-from alphamepol.runs.untrained import FirstLook, fresh_policies
-from alphamepol.sampling.sampler import collect_episodes
+from alphamepol.runs.untrained import FirstLook, untrained_policies_for_class
+from alphamepol.sampling.sampler import collect_episodes_with_sampler
 from alphamepol.sampling.trajectories import Episodes
 
 
@@ -55,7 +55,7 @@ class IterationReport(eqx.Module):
     """The report of the algorithm."""
 
 
-def start_finetuning(policies: Sequence[Policy], plan: Plan, *, look: bool = True) -> LoopState:
+def start_finetuning_iterations(policies: Sequence[Policy], plan: Plan, *, look: bool = True) -> LoopState:
     """The state before the first iteration for each task and seed, seeds of a task side by side.
 
     The given policies are dealt out in turn; if there are none, each task and seed gets a fresh one. Unless `look` is
@@ -70,42 +70,48 @@ def start_finetuning(policies: Sequence[Policy], plan: Plan, *, look: bool = Tru
     else:
         members = jnp.full((plan.rows, config.trajectories), plan.environment_class.index(plan.member))
         first = FirstLook(members, 1, config.horizon) if look else None
-        stacked = fresh_policies(policy_keys, plan.environment_class, config.policy, first)
-    return LoopState(_start(plan.finetuner, config, stacked, learner_keys), iterations_keys)
+        stacked = untrained_policies_for_class(policy_keys, plan.environment_class, config.policy, first)
+    return LoopState(_start_finetuning_iteration_rows(plan.finetuner, config, stacked, learner_keys), iterations_keys)
 
 
 @eqx.filter_jit
-def _start(finetuner: FineTuner[Any], config: FinetuneConfig, policies: Policy, keys: Key[Array, " rows"]) -> Any:
+def _start_finetuning_iteration_rows(
+    finetuner: FineTuner[Any], config: FinetuneConfig, policies: Policy, keys: Key[Array, " rows"]
+) -> Any:
     return jax.vmap(lambda policy, key: finetuner.start(policy, config, key=key))(policies, keys)
 
 
-def run_iteration(
+def run_finetuning_iteration(
     state: LoopState, iteration: int, plan: Plan, tasks: Task, stopwatch: Stopwatch
 ) -> tuple[LoopState, IterationReport]:
     """Improve the policy of every task and seed by one iteration; `tasks` are those of the rows, stacked."""
     config = plan.config
     with stopwatch.phase(SAMPLING):
-        sampling_keys, learning_keys = _keys_of(state.keys, jnp.array(iteration))
-        episodes = collect_episodes(
+        sampling_keys, learning_keys = _finetuning_iteration_keys(state.keys, jnp.array(iteration))
+        episodes = collect_episodes_with_sampler(
             state.learners.policy,
             plan.environment_class,
             plan.member,
-            lay(tasks),
+            lay_over_devices(tasks),
             trajectories=config.trajectories,
             horizon=config.horizon,
             keys=sampling_keys,
         )
-        episodes = wait(lay(episodes))
+        episodes = wait_for_devices(lay_over_devices(episodes))
     with stopwatch.phase(LEARNING):
         settings = plan.finetuner.settings(config)
-        improved = wait(_improve(plan.finetuner, state.learners, episodes, settings, learning_keys))
+        improved = wait_for_devices(
+            _improve_in_finetuning_iteration(plan.finetuner, state.learners, episodes, settings, learning_keys)
+        )
         learners, report, finite = improved
-        check_finetuned(finite, iteration, config)
+        check_finetuning_iteration(finite, iteration, config)
     return LoopState(learners, state.keys), report
 
 
 @eqx.filter_jit
-def _improve(finetuner: FineTuner[Any], learners: Any, episodes: Episodes, settings: Any, keys: Key[Array, " rows"]):
+def _improve_in_finetuning_iteration(
+    finetuner: FineTuner[Any], learners: Any, episodes: Episodes, settings: Any, keys: Key[Array, " rows"]
+):
     def one(learner: Any, episodes: Episodes, key: PRNGKeyArray, settings: Any):
         improved, report = finetuner.improve(learner, episodes, settings, key=key)
         judged = jax.tree.leaves(eqx.filter((improved, report, episodes), eqx.is_inexact_array))
@@ -116,12 +122,12 @@ def _improve(finetuner: FineTuner[Any], learners: Any, episodes: Episodes, setti
 
 
 @jax.jit
-def _keys_of(keys: Key[Array, " rows"], iteration) -> tuple[Key[Array, " rows"], Key[Array, " rows"]]:
+def _finetuning_iteration_keys(keys: Key[Array, " rows"], iteration) -> tuple[Key[Array, " rows"], Key[Array, " rows"]]:
     parts = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, iteration)))(keys)
     return parts[:, 0], parts[:, 1]
 
 
-def check_finetuned(finite: Bool[Array, " rows"], iteration: int, config: FinetuneConfig) -> None:
+def check_finetuning_iteration(finite: Bool[Array, " rows"], iteration: int, config: FinetuneConfig) -> None:
     """Stop when something that fine-tuning saw or made is not a number."""
     lost = np.flatnonzero(~np.asarray(finite))
     if lost.size:

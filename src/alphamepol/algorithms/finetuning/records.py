@@ -8,12 +8,12 @@ from jaxtyping import Float
 
 from alphamepol.algorithms.finetuning.config import FinetuneConfig
 from alphamepol.algorithms.finetuning.iteration import IterationReport, Plan
-from alphamepol.estimation.statistics import mean_with_interval
+from alphamepol.estimation.statistics import mean_with_bootstrap_interval
 from alphamepol.runs.context import RunContext
 from alphamepol.runs.sources import Source
 
 
-def iteration_lines(
+def finetuning_record_lines(
     iteration: int, config: FinetuneConfig, report: IterationReport, seconds: dict[str, float]
 ) -> list[dict[str, Any]]:
     """One line per task and seed for metrics.jsonl.
@@ -35,7 +35,9 @@ def iteration_lines(
     ]
 
 
-def summarise(source: Source, plan: Plan, metrics: list[dict[str, Any]], context: RunContext) -> dict[str, Any]:
+def summarise_finetuning_records(
+    source: Source, plan: Plan, metrics: list[dict[str, Any]], context: RunContext
+) -> dict[str, Any]:
     """summary.json: the final numbers of a run."""
     config, tasks = plan.config, len(plan.tasks)
     rows = np.array([line["return"] for line in metrics]).reshape(config.iterations, tasks, config.seeds)
@@ -51,13 +53,13 @@ def summarise(source: Source, plan: Plan, metrics: list[dict[str, Any]], context
         "iterations": config.iterations,
         "seeds": config.seed_list,
         "policies": len(source.policies),
-        "returns": _rounded(returns),
-        **({"returns_by_seed": _rounded(np.moveaxis(by_seed, 1, 0))} if config.seeds > 1 else {}),
-        "final": mean_with_interval(returns[:, -1]),
+        "returns": _rounded_finetuning_record(returns),
+        **({"returns_by_seed": _rounded_finetuning_record(np.moveaxis(by_seed, 1, 0))} if config.seeds > 1 else {}),
+        "final": mean_with_bootstrap_interval(returns[:, -1]),
         **context.totals(config.iterations * config.steps * plan.rows),
     }
 
 
-def _rounded(values: Float[np.ndarray, "..."]) -> list[Any]:
+def _rounded_finetuning_record(values: Float[np.ndarray, "..."]) -> list[Any]:
     """JSON lists of six decimals: there are many of them."""
     return values.round(6).tolist()

@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from alphamepol.algorithms.finetuning.iteration import Plan, run_iteration, start_finetuning
-from alphamepol.algorithms.finetuning.names import DEFAULT
-from alphamepol.algorithms.finetuning.records import iteration_lines, summarise
-from alphamepol.compute.mapping import take
+from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT
+from alphamepol.algorithms.finetuning.iteration import Plan, run_finetuning_iteration, start_finetuning_iterations
+from alphamepol.algorithms.finetuning.records import finetuning_record_lines, summarise_finetuning_records
 from alphamepol.compute.stopwatch import LEARNING, SAMPLING
+from alphamepol.compute.trees import take_from_trees
 from alphamepol.environments.host import HostClass
 from alphamepol.environments.tasks import stack_tasks
 from alphamepol.figures.returns import draw_returns
-from alphamepol.figures.tables import finetune_table, show_iteration
-from alphamepol.files.arrays import pack
+from alphamepol.figures.tables import finetune_table, iteration_table
+from alphamepol.files.arrays import pack_arrays
 from alphamepol.policies.files import load_policy, save_policy
 from alphamepol.policies.policy import Policy
-from alphamepol.runs.context import RunContext, Work, running
-from alphamepol.runs.description import describe
+from alphamepol.runs.context import RunContext, Work, running_in_context
+from alphamepol.runs.description import describe_run
 from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.loop import Loop, LoopState, run_loop
 from alphamepol.runs.metrics import read_metrics
@@ -46,7 +46,9 @@ class FinetuneRun:
     def load_policy(self, task: int, seed: int | None = None) -> Policy:
         """Read the final policy of a task; of the first seed unless another is given."""
         first: int = self.summary["seeds"][0]
-        return load_policy(RunFolder(self.folder).policies / _policy_file(task, first if seed is None else seed))
+        return load_policy(
+            RunFolder(self.folder).policies / _policy_file_of_finetuning_run(task, first if seed is None else seed)
+        )
 
 
 @dataclass(frozen=True)
@@ -58,22 +60,24 @@ class Way:
     quiet: bool = False
 
 
-def finetune_source(source: Source, plan: Plan, path: Path, way: Way) -> FinetuneRun:
+def run_finetuning_from_source(source: Source, plan: Plan, path: Path, way: Way) -> FinetuneRun:
     """Fine-tune from one source as planned, in a run folder."""
     config, environment_class, folder = plan.config, plan.environment_class, RunFolder(path)
     member = environment_class[plan.member]
-    fingerprint = environment_class.fingerprint if isinstance(environment_class, HostClass) else _sha256(member)
+    fingerprint = (
+        environment_class.fingerprint if isinstance(environment_class, HostClass) else _sha256_in_finetuning_run(member)
+    )
     algorithm = plan.finetuner.name
-    description = describe(
+    description = describe_run(
         "finetune",
         environment_class.name,
         {
             "member": plan.member,
             "member_sha256": fingerprint,
             "init": source.name,
-            "init_sha256": _sha256(list(source.policies.values())),
+            "init_sha256": _sha256_in_finetuning_run(list(source.policies.values())),
             "tasks": [task.describe() for task in plan.tasks],
-            "tasks_sha256": _sha256(stack_tasks(plan.tasks)),
+            "tasks_sha256": _sha256_in_finetuning_run(stack_tasks(plan.tasks)),
             "config": settings_to_dict(config),
             **({} if algorithm == DEFAULT else {"algorithm": algorithm}),
         },
@@ -86,47 +90,47 @@ def finetune_source(source: Source, plan: Plan, path: Path, way: Way) -> Finetun
         if to_do:
             work = Work(title, "iteration", config.iterations, (SAMPLING, LEARNING))
             precision = config.matmul_precision
-            with running(folder, work, precision=precision, quiet=way.quiet, devices=way.devices) as context:
-                _run(source, plan, context)
+            with running_in_context(folder, work, precision=precision, quiet=way.quiet, devices=way.devices) as context:
+                _run_finetuning(source, plan, context)
     return FinetuneRun(folder.path, source.label, folder.read_summary())
 
 
-def _run(source: Source, plan: Plan, context: RunContext) -> None:
+def _run_finetuning(source: Source, plan: Plan, context: RunContext) -> None:
     config, folder, stopwatch = plan.config, context.folder, context.stopwatch
     policies, rows = list(source.policies.values()), plan.task_of_rows()
 
     def step(state: LoopState, iteration: int):
         lap = stopwatch.lap()
-        improved, report = run_iteration(state, iteration, plan, rows, stopwatch)
-        return improved, iteration_lines(iteration, config, report, lap()), dict
+        improved, report = run_finetuning_iteration(state, iteration, plan, rows, stopwatch)
+        return improved, finetuning_record_lines(iteration, config, report, lap()), dict
 
     loop = Loop(
         unit="iteration",
         total=config.iterations,
         checkpoint_every=config.checkpoint_every,
-        start=lambda: start_finetuning(policies, plan),
-        template=lambda: start_finetuning(policies, plan, look=False),
+        start=lambda: start_finetuning_iterations(policies, plan),
+        template=lambda: start_finetuning_iterations(policies, plan, look=False),
         step=step,
-        show=show_iteration,
+        show=iteration_table,
         labels=("task", "seed"),
     )
     state = run_loop(loop, context)
     context.progress.say("saving policies and drawing figures")
     for row in range(plan.rows):
         task, seed = divmod(row, config.seeds)
-        policy = take(state.learners.policy, row)
-        save_policy(policy, folder.policies / _policy_file(task, config.seed + seed))
+        policy = take_from_trees(state.learners.policy, row)
+        save_policy(policy, folder.policies / _policy_file_of_finetuning_run(task, config.seed + seed))
         context.interrupts.check()
-    summary = summarise(source, plan, read_metrics(folder.metrics), context)
+    summary = summarise_finetuning_records(source, plan, read_metrics(folder.metrics), context)
     returns = np.array(summary["returns"])
     draw_returns({source.label: returns}, summary["tasks"], plan.environment_class[plan.member], folder.figures)
     title = f"return in {plan.member}, {counted(len(plan.tasks), 'task')}"
     context.finish(summary, finetune_table({source.label: summary}, title))
 
 
-def _policy_file(task: int, seed: int) -> str:
+def _policy_file_of_finetuning_run(task: int, seed: int) -> str:
     return f"task-{task}-seed-{seed}.safetensors"
 
 
-def _sha256(tree: Any) -> str:
-    return hashlib.sha256(pack(tree, {})).hexdigest()
+def _sha256_in_finetuning_run(tree: Any) -> str:
+    return hashlib.sha256(pack_arrays(tree, {})).hexdigest()

@@ -7,23 +7,23 @@ import numpy as np
 from alphamepol.algorithms.finetuning.config import TaskSettings
 from alphamepol.compute.keys import goal_key
 from alphamepol.environments.cmp import Member
-from alphamepol.environments.tasks import Task, goal_at, place_size, random_goals
+from alphamepol.environments.tasks import Task, goal_place_size, goal_task_at, random_goal_tasks
 from alphamepol.errors import InputError
 
 
-def tasks_of(member: Member, settings: TaskSettings, seed: int) -> Sequence[Task]:
+def finetuning_tasks(member: Member, settings: TaskSettings, seed: int) -> Sequence[Task]:
     """The goals that the settings give, else the member's own tasks, else random goals of a seed."""
     if settings.goals:
-        return _given_goals(member, settings)
+        return _finetuning_tasks_at_given_goals(member, settings)
     if member.tasks:
         return member.tasks[: settings.tasks]
-    return random_goals(member, settings.tasks, key=goal_key(seed), radius=settings.goal_radius)
+    return random_goal_tasks(member, settings.tasks, key=goal_key(seed), radius=settings.goal_radius)
 
 
-def _given_goals(member: Member, settings: TaskSettings) -> list[Task]:
-    size = place_size(member)
+def _finetuning_tasks_at_given_goals(member: Member, settings: TaskSettings) -> list[Task]:
+    size = goal_place_size(member)
     if len(settings.goals) % size:
         given = " ".join(f"{value:g}" for value in settings.goals)
         raise InputError(f"goals: {given} was given, {len(settings.goals)} numbers; each goal needs {size}")
     places = np.reshape(settings.goals, (-1, size)).tolist()
-    return [goal_at(member, place, settings.goal_radius) for place in places]
+    return [goal_task_at(member, place, settings.goal_radius) for place in places]

@@ -7,7 +7,7 @@ from jaxtyping import Array, Bool, Float, Shaped
 from alphamepol.compute.orthonormal import orthonormal
 
 
-def linear_baseline(
+def maml_linear_baseline(
     perceived: Shaped[Array, "trajectories time inputs"],
     returns: Float[Array, "trajectories time"],
     valid: Bool[Array, "trajectories time"],
@@ -19,10 +19,12 @@ def linear_baseline(
     time = jnp.broadcast_to(jnp.arange(returns.shape[1])[:, None] / 100, (*returns.shape, 1))
     features = jnp.concatenate([jnp.ones_like(time), perceived, perceived**2, time, time**2, time**3], axis=-1)
     features = jnp.where(valid[..., None], features, 0.0).reshape(-1, features.shape[-1])
-    return project(features, jnp.where(valid, returns, 0.0).ravel()).reshape(returns.shape)
+    return project_for_maml_baseline(features, jnp.where(valid, returns, 0.0).ravel()).reshape(returns.shape)
 
 
-def project(columns: Float[Array, "rows columns"], target: Float[Array, " rows"]) -> Float[Array, " rows"]:
+def project_for_maml_baseline(
+    columns: Float[Array, "rows columns"], target: Float[Array, " rows"]
+) -> Float[Array, " rows"]:
     """What of the target lies in the span of the columns. Some of them may depend on others.
 
     Through orthonormal columns, not normal equations: those of powers of the time are beyond float32.

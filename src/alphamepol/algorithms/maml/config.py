@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from alphamepol.settings.episodes import EpisodeSettings, check_episode_settings
-from alphamepol.settings.fields import above_zero, at_least
+from alphamepol.settings.fields import check_field_above_zero, check_field_at_least
 from alphamepol.settings.policy import PolicySettings, check_policy_settings
 from alphamepol.settings.run import RunSettings, check_run_settings
 from alphamepol.settings.trust_region import TrustRegionSettings, check_trust_region_settings
@@ -29,12 +29,12 @@ class MamlConfig(RunSettings, PolicySettings, TrustRegionSettings, EpisodeSettin
     """MAML: the largest mean KL divergence between the adapted policies before and after an outer step."""
 
 
-def check_maml(config: MamlConfig) -> None:
+def check_maml_config(config: MamlConfig) -> None:
     """Raise an `InputError` on the first field that cannot be."""
     for field in ("iterations", "tasks", "trajectories"):
-        at_least(config, field, 1)
+        check_field_at_least(config, field, 1)
     for field in ("inner_rate", "goal_radius"):
-        above_zero(config, field)
+        check_field_above_zero(config, field)
     check_episode_settings(config)
     check_run_settings(config)
     check_trust_region_settings(config)

@@ -10,14 +10,15 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 from alphamepol.algorithms.maml import update as maml
 from alphamepol.algorithms.maml.config import MamlConfig
 from alphamepol.algorithms.maml.update import Experience, MamlSettings
-from alphamepol.algorithms.trust_region import Stepped, trust_region
-from alphamepol.compute.keys import seed_keys, split_purposes
-from alphamepol.compute.mapping import map_leading_axis, traced
-from alphamepol.compute.stopwatch import LEARNING, SAMPLING, Stopwatch, wait
-from alphamepol.environments.environment_class import EnvironmentClass, draw_members
+from alphamepol.algorithms.trust_region import Stepped, trust_region_from_settings
+from alphamepol.compute.devices import wait_for_devices
+from alphamepol.compute.keys import seed_keys, split_keys_by_purpose
+from alphamepol.compute.mapping import map_leading_axis, traced_number
+from alphamepol.compute.stopwatch import LEARNING, SAMPLING, Stopwatch
+from alphamepol.environments.environment_class import EnvironmentClass, draw_members_of_class
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.loop import LoopState
-from alphamepol.runs.untrained import FirstLook, fresh_policies
+from alphamepol.runs.untrained import FirstLook, untrained_policies_for_class
 
 
 class MetaReport(eqx.Module):
@@ -32,19 +33,19 @@ class MetaReport(eqx.Module):
     """Whether everything is still a number."""
 
 
-def start_maml(environment_class: EnvironmentClass, config: MamlConfig, *, look: bool = True) -> LoopState:
+def start_maml_iterations(environment_class: EnvironmentClass, config: MamlConfig, *, look: bool = True) -> LoopState:
     """An untrained policy for each seed.
 
     Unless `look` is true, nothing is measured of the class, and the state has the right shapes only.
     """
-    purposes = split_purposes(seed_keys(config.seed_list))
+    purposes = split_keys_by_purpose(seed_keys(config.seed_list))
     members = jnp.tile(jnp.arange(len(environment_class)), (config.seeds, 1))
     first = FirstLook(members, config.trajectories, config.horizon) if look else None
-    policies = fresh_policies(purposes.policy, environment_class, config.policy, first)
+    policies = untrained_policies_for_class(purposes.policy, environment_class, config.policy, first)
     return LoopState(policies, purposes.epochs)
 
 
-def run_meta_iteration(
+def run_maml_iteration(
     state: LoopState,
     iteration: int,
     environment_class: EnvironmentClass,
@@ -54,24 +55,28 @@ def run_meta_iteration(
 ) -> tuple[LoopState, MetaReport]:
     """Improve every seed's policy by one meta-iteration; `drawing` draws tasks, stacked over seeds."""
     policies: Policy = state.learners
-    settings, amount = maml_settings(config), Amount(config.trajectories, config.horizon)
+    settings, amount = maml_iteration_settings(config), Amount(config.trajectories, config.horizon)
     with stopwatch.phase(SAMPLING):
-        draw_keys, before_keys, after_keys = _keys_of(state.keys, jnp.array(iteration))
-        drawn = Drawn(*_draw(draw_keys, environment_class.probabilities, config.tasks), drawing)
-        before = wait(_try_tasks(policies, False, environment_class, drawn, settings, amount, before_keys))
+        draw_keys, before_keys, after_keys = _maml_iteration_keys(state.keys, jnp.array(iteration))
+        drawn = Drawn(*_draw_for_maml_iteration(draw_keys, environment_class.probabilities, config.tasks), drawing)
+        before = wait_for_devices(
+            _try_tasks_in_maml_iteration(policies, False, environment_class, drawn, settings, amount, before_keys)
+        )
     with stopwatch.phase(LEARNING):
-        adapted = wait(_adapt(policies, before, settings))
+        adapted = wait_for_devices(_adapt_in_maml_iteration(policies, before, settings))
     with stopwatch.phase(SAMPLING):
-        after = wait(_try_tasks(adapted, True, environment_class, drawn, settings, amount, after_keys))
+        after = wait_for_devices(
+            _try_tasks_in_maml_iteration(adapted, True, environment_class, drawn, settings, amount, after_keys)
+        )
     with stopwatch.phase(LEARNING):
-        policies, report = wait(_improve(policies, before, after, settings))
+        policies, report = wait_for_devices(_improve_in_maml_iteration(policies, before, after, settings))
     return LoopState(policies, state.keys), report
 
 
-def maml_settings(config: MamlConfig) -> MamlSettings:
+def maml_iteration_settings(config: MamlConfig) -> MamlSettings:
     """The part of the settings that the update uses."""
-    numbers = traced(config.inner_rate), traced(config.discount)
-    return MamlSettings(*numbers, trust_region(config), config.first_order)
+    numbers = traced_number(config.inner_rate), traced_number(config.discount)
+    return MamlSettings(*numbers, trust_region_from_settings(config), config.first_order)
 
 
 class Drawn(eqx.Module):
@@ -92,20 +97,20 @@ class Amount(NamedTuple):
 
 
 @eqx.filter_jit
-def _draw(
+def _draw_for_maml_iteration(
     keys: Key[Array, " seeds"], probabilities: tuple[float, ...], tasks: int
 ) -> tuple[Int[Array, "seeds tasks"], Key[Array, "seeds tasks"]]:
     """The member of each task, and the key that the task is drawn with."""
 
     def one_seed(key: PRNGKeyArray) -> tuple[Int[Array, " tasks"], Key[Array, " tasks"]]:
         member_key, task_key = jax.random.split(key)
-        return draw_members(probabilities, tasks, key=member_key), jax.random.split(task_key, tasks)
+        return draw_members_of_class(probabilities, tasks, key=member_key), jax.random.split(task_key, tasks)
 
     return jax.vmap(one_seed)(keys)
 
 
 @eqx.filter_jit
-def _try_tasks(
+def _try_tasks_in_maml_iteration(
     policies: Policy,
     adapted: bool,
     environment_class: EnvironmentClass,
@@ -127,7 +132,7 @@ def _try_tasks(
             member = environment_class[number]
             task = drawn.drawing(member, key=task_key)
             trajectories, horizon = amount
-            return maml.experience(
+            return maml.experience_for_maml_update(
                 policy, member, task, settings.discount, trajectories=trajectories, horizon=horizon, key=key
             )
 
@@ -139,19 +144,19 @@ def _try_tasks(
 
 
 @eqx.filter_jit
-def _adapt(policies: Policy, before: Experience, settings: MamlSettings) -> Policy:
+def _adapt_in_maml_iteration(policies: Policy, before: Experience, settings: MamlSettings) -> Policy:
     def one_seed(policy: Policy, before: Experience, settings: MamlSettings) -> Policy:
-        return map_leading_axis(lambda samples: maml.adapt(policy, samples, settings))(before)
+        return map_leading_axis(lambda samples: maml.adapt_by_maml_inner_step(policy, samples, settings))(before)
 
     return map_leading_axis(one_seed, settings=settings)(policies, before)
 
 
 @eqx.filter_jit
-def _improve(
+def _improve_in_maml_iteration(
     policies: Policy, before: Experience, after: Experience, settings: MamlSettings
 ) -> tuple[Policy, MetaReport]:
     def one_seed(policy: Policy, before: Experience, after: Experience, settings: MamlSettings):
-        improved, stepped = maml.meta_step(policy, before, after, settings)
+        improved, stepped = maml.maml_outer_step(policy, before, after, settings)
         judged = jax.tree.leaves((improved, before, after))
         finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in judged]))
         returns = jnp.mean(before.mean_return), jnp.mean(after.mean_return)
@@ -161,6 +166,6 @@ def _improve(
 
 
 @jax.jit
-def _keys_of(keys: Key[Array, " seeds"], iteration: Int[Array, ""]) -> tuple[Key[Array, " seeds"], ...]:
+def _maml_iteration_keys(keys: Key[Array, " seeds"], iteration: Int[Array, ""]) -> tuple[Key[Array, " seeds"], ...]:
     parts = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, iteration), 3))(keys)
     return parts[:, 0], parts[:, 1], parts[:, 2]

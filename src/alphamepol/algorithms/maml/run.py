@@ -6,12 +6,17 @@ from typing import Any
 import jax
 
 from alphamepol.algorithms.maml.config import MamlConfig
-from alphamepol.algorithms.maml.iteration import run_meta_iteration, start_maml
-from alphamepol.algorithms.records import check_finite, curves_of, final_numbers, seed_lines
-from alphamepol.compute.mapping import take
+from alphamepol.algorithms.maml.iteration import run_maml_iteration, start_maml_iterations
+from alphamepol.algorithms.metatraining_records import (
+    check_metatraining_records,
+    final_metatraining_records,
+    metatraining_record_curves,
+    metatraining_record_lines,
+)
+from alphamepol.compute.trees import take_from_trees
 from alphamepol.environments.environment_class import EnvironmentClass
-from alphamepol.figures.curves import draw_adaptation
-from alphamepol.figures.tables import show_meta_iteration
+from alphamepol.figures.curves import draw_adaptation_curves
+from alphamepol.figures.tables import meta_iteration_table
 from alphamepol.policies.files import save_policy
 from alphamepol.runs.context import RunContext
 from alphamepol.runs.loop import Loop, LoopState, run_loop
@@ -26,9 +31,9 @@ def run_maml(
 
     def step(state: LoopState, iteration: int):
         lap = stopwatch.lap()
-        improved, report = run_meta_iteration(state, iteration, environment_class, drawing, config, stopwatch)
+        improved, report = run_maml_iteration(state, iteration, environment_class, drawing, config, stopwatch)
         report = jax.device_get(report)
-        check_finite(report.finite, config, f"iteration {iteration}", "a lower --inner-rate")
+        check_metatraining_records(report.finite, config, f"iteration {iteration}", "a lower --inner-rate")
         numbers = {
             "return_before": report.return_before,
             "return_after": report.return_after,
@@ -36,27 +41,27 @@ def run_maml(
             "improvement": report.stepped.improvement,
             "step": report.stepped.fraction,
         }
-        return improved, seed_lines("iteration", iteration, config, numbers, lap()), dict
+        return improved, metatraining_record_lines("iteration", iteration, config, numbers, lap()), dict
 
     loop = Loop(
         unit="iteration",
         total=config.iterations,
         checkpoint_every=config.checkpoint_every,
-        start=partial(start_maml, environment_class, config),
-        template=partial(start_maml, environment_class, config, look=False),
+        start=partial(start_maml_iterations, environment_class, config),
+        template=partial(start_maml_iterations, environment_class, config, look=False),
         step=step,
-        show=show_meta_iteration,
+        show=meta_iteration_table,
         labels=("seed",),
     )
     state = run_loop(loop, context)
     context.progress.say("saving policies and drawing figures")
     for number, seed in enumerate(config.seed_list):
-        save_policy(take(state.learners, number), folder.policy(seed))
-    before, after = curves_of(folder, config, "return_before", "return_after")
-    draw_adaptation(before, after, folder.figures)
+        save_policy(take_from_trees(state.learners, number), folder.policy(seed))
+    before, after = metatraining_record_curves(folder, config, "return_before", "return_after")
+    draw_adaptation_curves(before, after, folder.figures)
     tries = 2 * config.iterations * config.tasks * config.trajectories * config.seeds
     return {
-        "final": final_numbers({"return_before": before, "return_after": after, "gain": after - before}),
+        "final": final_metatraining_records({"return_before": before, "return_after": after, "gain": after - before}),
         **context.totals(tries * config.horizon),
         "return_before": before.tolist(),
         "return_after": after.tolist(),

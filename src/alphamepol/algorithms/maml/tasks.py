@@ -27,7 +27,9 @@ class GivenTasks(eqx.Module):
         return self.draw(member, key=key)
 
 
-def task_drawing(environment_class: EnvironmentClass, config: MamlConfig, draw_task: DrawTask | None = None) -> Any:
+def drawing_of_maml_tasks(
+    environment_class: EnvironmentClass, config: MamlConfig, draw_task: DrawTask | None = None
+) -> Any:
     """What draws the tasks of maml-r, stacked over seeds."""
     first: CMP = environment_class[0]
     if draw_task is None and not isinstance(environment_class[0], HasFreeSpace):

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
-from alphamepol.algorithms.advantages import generalised_advantages, normalise
-from alphamepol.algorithms.maml.baseline import linear_baseline
+from alphamepol.algorithms.advantages import generalised_advantages, normalise_advantages
+from alphamepol.algorithms.maml.baseline import maml_linear_baseline
 from alphamepol.algorithms.trust_region import Stepped, TrustRegion, trust_region_step
-from alphamepol.compute.mapping import map_rows, rows_per_product
+from alphamepol.compute.mapping import map_rows, mapped_rows_per_product
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.tasks import Task
 from alphamepol.policies.distributions import Distribution
@@ -42,7 +42,7 @@ class Experience(eqx.Module):
     """Undiscounted."""
 
 
-def experience(
+def experience_for_maml_update(
     policy: Policy,
     member: CMP,
     task: Task,
@@ -67,20 +67,23 @@ def experience(
     )(rewards, steps.ended)
     # Pixels are no measure of anything: of an image the baseline takes what memory adds, and the time.
     pixels = 0 if policy.trunk is None else policy.trunk.pixels
-    advantages = returns - linear_baseline(steps.perceived[..., pixels:], returns, steps.valid)
+    advantages = returns - maml_linear_baseline(steps.perceived[..., pixels:], returns, steps.valid)
     # Where the baseline expects everything, what is left is rounding, which normalising would blow up.
     counts = jnp.abs(advantages) > 1e-5 * jnp.max(jnp.abs(returns))
     advantages = jnp.where(steps.valid & counts, advantages, 0.0)
-    normalised = normalise(advantages.ravel(), steps.valid.ravel()).reshape(advantages.shape)
+    normalised = normalise_advantages(advantages.ravel(), steps.valid.ravel()).reshape(advantages.shape)
     normalised = jnp.where(steps.valid, normalised, 0.0)
     return Experience(steps.perceived, steps.actions, normalised, steps.valid, jnp.mean(jnp.sum(rewards, axis=-1)))
 
 
-def adapt(policy: Policy, samples: Experience, settings: MamlSettings) -> Policy:
+def adapt_by_maml_inner_step(policy: Policy, samples: Experience, settings: MamlSettings) -> Policy:
     """(A2): the inner step, one of policy gradient."""
 
     def objective(policy: Policy) -> Float[Array, ""]:
-        return _mean(log_probs(behaviour(policy, samples), samples) * samples.advantages, samples.valid)
+        return _mean_in_maml_update(
+            log_probs_in_maml_update(behaviour_in_maml_update(policy, samples), samples) * samples.advantages,
+            samples.valid,
+        )
 
     gradient = jax.grad(objective)(policy)
     if settings.first_order:
@@ -88,7 +91,9 @@ def adapt(policy: Policy, samples: Experience, settings: MamlSettings) -> Policy
     return jax.tree.map(lambda parameter, change: parameter + settings.inner_rate * change, policy, gradient)
 
 
-def meta_step(policy: Policy, before: Experience, after: Experience, settings: MamlSettings) -> tuple[Policy, Stepped]:
+def maml_outer_step(
+    policy: Policy, before: Experience, after: Experience, settings: MamlSettings
+) -> tuple[Policy, Stepped]:
     """(A3): the outer step.
 
     **Arguments**
@@ -99,21 +104,23 @@ def meta_step(policy: Policy, before: Experience, after: Experience, settings: M
 
     def adapted_behaviour(policy: Policy) -> Distribution:
         """At every step of `after`: the actions of the policy that was adapted to the task."""
-        return jax.vmap(lambda before, after: behaviour(adapt(policy, before, settings), after))(before, after)
+        return jax.vmap(
+            lambda before, after: behaviour_in_maml_update(adapt_by_maml_inner_step(policy, before, settings), after)
+        )(before, after)
 
     # Of the tasks' KL divergences only the curvature at 0 counts, and there it is that of the distributions, seen
     # through the derivative of the adapted behaviour: nothing is differentiated a third time.
     old, push = jax.linearize(adapted_behaviour, policy)
     pull = jax.linear_transpose(push, policy)
-    old_log_probs = jax.vmap(log_probs)(old, after)
+    old_log_probs = jax.vmap(log_probs_in_maml_update)(old, after)
 
     def surrogate(new: Distribution) -> Float[Array, ""]:
-        ratios = jnp.exp(jax.vmap(log_probs)(new, after) - old_log_probs)
-        return jnp.mean(jax.vmap(_mean)(ratios * after.advantages, after.valid))
+        ratios = jnp.exp(jax.vmap(log_probs_in_maml_update)(new, after) - old_log_probs)
+        return jnp.mean(jax.vmap(_mean_in_maml_update)(ratios * after.advantages, after.valid))
 
     def mean_kl(new: Distribution) -> Float[Array, ""]:
         divergences = jax.vmap(jax.vmap(jax.vmap(lambda one, other: one.kl(other))))(old, new)
-        return jnp.mean(jax.vmap(_mean)(divergences, after.valid))
+        return jnp.mean(jax.vmap(_mean_in_maml_update)(divergences, after.valid))
 
     def fisher_product(tangent: Policy) -> Policy:
         return pull(jax.jvp(jax.grad(mean_kl), (old,), (push(tangent),))[1])[0]
@@ -126,7 +133,7 @@ def meta_step(policy: Policy, before: Experience, after: Experience, settings: M
     return trust_region_step(policy, pull(jax.grad(surrogate)(old))[0], fisher_product, judge, settings.region)
 
 
-def behaviour(policy: Policy, samples: Experience) -> Distribution:
+def behaviour_in_maml_update(policy: Policy, samples: Experience) -> Distribution:
     """The distribution of actions at every step."""
     inputs = jax.vmap(policy.network_inputs)(samples.perceived)
     rows = inputs.reshape(-1, inputs.shape[-1])
@@ -135,14 +142,16 @@ def behaviour(policy: Policy, samples: Experience) -> Distribution:
     else:
         # Convolutions keep many times what they are given: piece by piece, and computed again for derivatives.
         network = jax.checkpoint(lambda rows: policy.network_of_rows(rows), prevent_cse=False)
-        outputs = map_rows(network, (rows,), rows_per_product(policy.trunk.pixels))
+        outputs = map_rows(network, (rows,), mapped_rows_per_product(policy.trunk.pixels))
     return jax.vmap(jax.vmap(policy.head))(outputs.reshape(*inputs.shape[:-1], -1))
 
 
-def log_probs(rows: Distribution, samples: Experience) -> Float[Array, "trajectories time"]:
+def log_probs_in_maml_update(rows: Distribution, samples: Experience) -> Float[Array, "trajectories time"]:
     return jax.vmap(jax.vmap(lambda one, action: one.log_prob(action)))(rows, samples.actions)
 
 
-def _mean(values: Float[Array, "trajectories time"], valid: Bool[Array, "trajectories time"]) -> Float[Array, ""]:
+def _mean_in_maml_update(
+    values: Float[Array, "trajectories time"], valid: Bool[Array, "trajectories time"]
+) -> Float[Array, ""]:
     """Over the valid steps."""
     return jnp.sum(jnp.where(valid, values, 0.0)) / jnp.maximum(jnp.sum(valid), 1)

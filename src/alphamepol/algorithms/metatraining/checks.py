@@ -5,7 +5,7 @@ from pathlib import Path
 from alphamepol.algorithms.maml.tasks import DrawTask
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.environments.environment_class import EnvironmentClass
-from alphamepol.environments.horizons import check_reward_lasts
+from alphamepol.environments.horizons import check_horizon_of_reward
 from alphamepol.errors import InputError
 from alphamepol.policies.shape import policy_shape
 
@@ -16,7 +16,7 @@ LARGEST_REPLAY = 16 * 2**30
 """Bytes of all seeds' replays: they live on the device twice, and in every checkpoint."""
 
 
-def check_method(
+def check_metatraining_method(
     environment_class: EnvironmentClass,
     config: MetatrainConfig,
     diayn: str | Path | None,
@@ -28,7 +28,7 @@ def check_method(
     if draw_task is not None and config.method != "maml-r":
         raise InputError(f"draw_task: it was given, but only maml-r takes tasks; the method is {config.method}")
     for name in environment_class.names if config.method == "maml-r" else ():
-        check_reward_lasts(environment_class[name], name, config.horizon)
+        check_horizon_of_reward(environment_class[name], name, config.horizon)
     shape = policy_shape(environment_class)
     if config.method != "diayn" and shape.image is None and shape.observation_size > LARGEST:
         raise InputError(

@@ -6,8 +6,8 @@ This module does not import JAX, so that `--help` is quick.
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from alphamepol.algorithms.diayn.config import DiaynConfig, check_diayn
-from alphamepol.algorithms.maml.config import MamlConfig, check_maml
+from alphamepol.algorithms.diayn.config import DiaynConfig, check_diayn_config
+from alphamepol.algorithms.maml.config import MamlConfig, check_maml_config
 from alphamepol.errors import InputError
 
 MetaMethod = Literal["maml-r", "diayn", "maml-diayn"]
@@ -46,8 +46,8 @@ class MetatrainConfig(MamlConfig, DiaynConfig, MethodSettings):
         """Raise an `InputError` on the first field that cannot be."""
         if self.method not in get_args(MetaMethod):
             raise InputError(f"method: {self.method!r} was given; choose {', '.join(get_args(MetaMethod))}")
-        check_maml(self)
-        check_diayn(self)
+        check_maml_config(self)
+        check_diayn_config(self)
         if self.method == "diayn" and (self.normalise or self.memory != "none"):
             field, value = ("normalise", self.normalise) if self.normalise else ("memory", self.memory)
             raise InputError(f"{field}: {value} was given; policies of DIAYN have none, those of MAML can")

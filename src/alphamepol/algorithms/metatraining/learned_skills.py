@@ -10,7 +10,7 @@ from alphamepol.algorithms.diayn.discriminators import load_discriminator
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.errors import InputError
-from alphamepol.files.arrays import pack
+from alphamepol.files.arrays import pack_arrays
 from alphamepol.policies.networks import Network
 from alphamepol.policies.shape import policy_shape
 from alphamepol.runs.folder import RunFolder
@@ -26,7 +26,7 @@ class Discriminators:
     """Of all of them."""
 
 
-def load_discriminators(folder: RunFolder, environment_class: EnvironmentClass) -> Discriminators:
+def load_learned_skills(folder: RunFolder, environment_class: EnvironmentClass) -> Discriminators:
     """The discriminators of a finished DIAYN run, which must fit a class."""
     described = folder.read_config()
     try:
@@ -47,4 +47,4 @@ def load_discriminators(folder: RunFolder, environment_class: EnvironmentClass) 
         lambda: Network(shape.observation_size, config.hidden, config.skills, shape.image, key=jax.random.key(0))
     )
     found = [load_discriminator(folder.discriminator(seed), template) for seed in seeds]
-    return Discriminators(found, hashlib.sha256(pack(found, {})).hexdigest())
+    return Discriminators(found, hashlib.sha256(pack_arrays(found, {})).hexdigest())

@@ -4,10 +4,10 @@ import dataclasses
 from typing import Literal
 
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
-from alphamepol.environments.registry import Named, find_entry, name_of
+from alphamepol.environments.registry import Named, find_registered_class, registered_name
 
 
-def quick_metatraining(config: MetatrainConfig) -> MetatrainConfig:
+def quick_metatraining_preset(config: MetatrainConfig) -> MetatrainConfig:
     """Settings of a small network and few samples: a minute or two a seed on two cores."""
     return dataclasses.replace(
         config,
@@ -28,6 +28,6 @@ def metatraining_preset(name: Literal["paper", "quick"], environment_class: str 
 
     `quick` is a small network and few samples: a minute or two a seed on two cores.
     """
-    entry = find_entry(name_of(environment_class))
+    entry = find_registered_class(registered_name(environment_class))
     paper = (entry and entry.settings("paper", MetatrainConfig)) or MetatrainConfig()
-    return quick_metatraining(paper) if name == "quick" else paper
+    return quick_metatraining_preset(paper) if name == "quick" else paper

@@ -8,24 +8,24 @@ from typing import Any
 from alphamepol.algorithms.diayn.run import run_diayn
 from alphamepol.algorithms.diayn.skills import SkillTasks
 from alphamepol.algorithms.maml.run import run_maml
-from alphamepol.algorithms.maml.tasks import DrawTask, task_drawing
-from alphamepol.algorithms.metatraining.checks import check_method
+from alphamepol.algorithms.maml.tasks import DrawTask, drawing_of_maml_tasks
+from alphamepol.algorithms.metatraining.checks import check_metatraining_method
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
-from alphamepol.algorithms.metatraining.learned_skills import Discriminators, load_discriminators
+from alphamepol.algorithms.metatraining.learned_skills import Discriminators, load_learned_skills
 from alphamepol.algorithms.metatraining.presets import metatraining_preset
-from alphamepol.algorithms.records import LAST
-from alphamepol.compute.mapping import stack
+from alphamepol.algorithms.metatraining_records import LAST
 from alphamepol.compute.stopwatch import LEARNING, SAMPLING
+from alphamepol.compute.trees import stack_trees
 from alphamepol.environments.environment_class import EnvironmentClass
-from alphamepol.environments.make import resolve_class
-from alphamepol.environments.registry import name_of
+from alphamepol.environments.make import make_class
+from alphamepol.environments.registry import registered_name
 from alphamepol.errors import InputError
 from alphamepol.figures.tables import metatrain_table
 from alphamepol.policies.policy import Policy
-from alphamepol.runs.context import RunContext, Work, running
-from alphamepol.runs.description import describe
-from alphamepol.runs.devices import check_devices
-from alphamepol.runs.folder import RunFolder, class_word, default_folder
+from alphamepol.runs.context import RunContext, Work, running_in_context
+from alphamepol.runs.description import describe_run
+from alphamepol.runs.device_count import check_device_count
+from alphamepol.runs.folder import RunFolder, class_in_folder_name, default_run_folder
 from alphamepol.runs.progress import counted
 from alphamepol.settings.conversion import settings_to_dict
 
@@ -68,16 +68,18 @@ def metatrain(
 
     Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
     """
-    name = name_of(environment_class)
+    name = registered_name(environment_class)
     config = config or metatraining_preset("paper", name)
     config.check()
-    environment_class = _in_jax(environment_class, config)
-    check_devices(devices, environment_class, {"seeds": config.seeds})
-    check_method(environment_class, config, diayn, draw_task)
-    drawing = task_drawing(environment_class, config, draw_task) if config.method == "maml-r" else None
-    given = None if diayn is None else load_discriminators(RunFolder(diayn), environment_class)
-    run_folder = RunFolder(folder or default_folder(class_word(name), config.method, f"seed-{config.seed}"))
-    description = describe(
+    environment_class = _jax_class_of_metatraining_run(environment_class, config)
+    check_device_count(devices, environment_class, {"seeds": config.seeds})
+    check_metatraining_method(environment_class, config, diayn, draw_task)
+    drawing = drawing_of_maml_tasks(environment_class, config, draw_task) if config.method == "maml-r" else None
+    given = None if diayn is None else load_learned_skills(RunFolder(diayn), environment_class)
+    run_folder = RunFolder(
+        folder or default_run_folder(class_in_folder_name(name), config.method, f"seed-{config.seed}")
+    )
+    description = describe_run(
         "metatrain",
         environment_class.name,
         {
@@ -97,16 +99,16 @@ def metatrain(
                 begun = resume and inside.config.is_file()
                 skills = dataclasses.replace(config, method="diayn", normalise=False, memory="none")
                 metatrain(environment_class, skills, folder=inside.path, resume=begun, devices=devices, quiet=quiet)
-                given = load_discriminators(inside, environment_class)
-            drawing = _skill_tasks(given, config)
+                given = load_learned_skills(inside, environment_class)
+            drawing = _skill_tasks_of_metatraining_run(given, config)
         if to_do:
-            work, precision = _work(environment_class, config, run_folder), config.matmul_precision
-            with running(run_folder, work, precision=precision, quiet=quiet, devices=devices) as context:
-                _run(environment_class, config, drawing, context, work)
+            work, precision = _work_of_metatraining_run(environment_class, config, run_folder), config.matmul_precision
+            with running_in_context(run_folder, work, precision=precision, quiet=quiet, devices=devices) as context:
+                _run_metatraining(environment_class, config, drawing, context, work)
     return MetatrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies())
 
 
-def _work(environment_class: EnvironmentClass, config: MetatrainConfig, folder: RunFolder) -> Work:
+def _work_of_metatraining_run(environment_class: EnvironmentClass, config: MetatrainConfig, folder: RunFolder) -> Work:
     if config.method == "diayn":
         unit, total, phases = "epoch", config.epochs, (LEARNING,)
     else:
@@ -116,7 +118,7 @@ def _work(environment_class: EnvironmentClass, config: MetatrainConfig, folder: 
     return Work(title, unit, total, phases)
 
 
-def _run(
+def _run_metatraining(
     environment_class: EnvironmentClass, config: MetatrainConfig, drawing: Any, context: RunContext, work: Work
 ) -> None:
     if config.method == "diayn":
@@ -136,13 +138,15 @@ def _run(
     context.finish(summary, metatrain_table(summary["final"], title))
 
 
-def _skill_tasks(given: Discriminators, config: MetatrainConfig) -> SkillTasks:
+def _skill_tasks_of_metatraining_run(given: Discriminators, config: MetatrainConfig) -> SkillTasks:
     """The rewards of skills as tasks, stacked over seeds: the discriminators take turns."""
-    return SkillTasks(stack([given.networks[number % len(given.networks)] for number in range(config.seeds)]))
+    return SkillTasks(stack_trees([given.networks[number % len(given.networks)] for number in range(config.seeds)]))
 
 
-def _in_jax(environment_class: EnvironmentClass | str, config: MetatrainConfig) -> EnvironmentClass:
-    found = resolve_class(environment_class, config.probabilities)
+def _jax_class_of_metatraining_run(
+    environment_class: EnvironmentClass | str, config: MetatrainConfig
+) -> EnvironmentClass:
+    found = make_class(environment_class, config.probabilities)
     if not isinstance(found, EnvironmentClass):
         raise InputError(f"class: {found.name} is stepped outside of JAX; meta-training needs members written in JAX")
     return found

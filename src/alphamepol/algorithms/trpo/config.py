@@ -3,7 +3,12 @@
 from dataclasses import dataclass
 
 from alphamepol.algorithms.finetuning.config import FinetuneConfig
-from alphamepol.settings.fields import above_zero, at_least, check_share, check_widths
+from alphamepol.settings.fields import (
+    check_field_above_zero,
+    check_field_at_least,
+    check_field_is_share,
+    check_widths_field,
+)
 from alphamepol.settings.trust_region import TrustRegionSettings, check_trust_region_settings
 
 
@@ -28,10 +33,10 @@ class TrpoConfig(TrustRegionSettings, FinetuneConfig):
         super().check()
         check_trust_region_settings(self)
         for field in ("critic_passes", "critic_batch"):
-            at_least(self, field, 1)
-        above_zero(self, "critic_learning_rate")
-        check_share(self, "gae_lambda")
-        check_widths("critic_hidden", self.critic_hidden)
+            check_field_at_least(self, field, 1)
+        check_field_above_zero(self, "critic_learning_rate")
+        check_field_is_share(self, "gae_lambda")
+        check_widths_field("critic_hidden", self.critic_hidden)
 
 
 OWN = TrpoConfig(horizon=200, steps=8000, max_kl=1e-2, initial_log_std=-0.5, normalise=True)

@@ -10,10 +10,10 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from alphamepol.compute.keys import NETWORK_TRUNK
-from alphamepol.compute.mapping import rows_per_product
+from alphamepol.compute.mapping import mapped_rows_per_product
 from alphamepol.compute.orthonormal import orthonormal
-from alphamepol.environments.images import Shape
-from alphamepol.policies.images import Trunk
+from alphamepol.environments.image_spaces import Shape
+from alphamepol.policies.image_networks import Trunk
 from alphamepol.policies.networks import run_network
 
 ADAM = optax.scale_by_adam()
@@ -37,7 +37,8 @@ class Critic(eqx.Module):
         keys = jax.random.split(key, len(sizes) - 1)
         gains = [2**0.5] * len(hidden) + [1.0]
         self.layers = tuple(
-            _orthogonal(*widths, gain, key=key) for widths, gain, key in zip(pairwise(sizes), gains, keys, strict=True)
+            _orthogonal_critic_layer(*widths, gain, key=key)
+            for widths, gain, key in zip(pairwise(sizes), gains, keys, strict=True)
         )
         self.moments = ADAM.init((self.trunk, self.layers))  # pyright: ignore[reportArgumentType] (Optax does not know modules)
 
@@ -52,7 +53,7 @@ def evaluate_critic(
     if critic.trunk is None:
         return jax.vmap(jax.vmap(critic))(perceived)
     rows = perceived.reshape(-1, perceived.shape[-1])
-    values = jax.lax.map(critic, rows, batch_size=rows_per_product(critic.trunk.pixels))
+    values = jax.lax.map(critic, rows, batch_size=mapped_rows_per_product(critic.trunk.pixels))
     return values.reshape(perceived.shape[:2])
 
 
@@ -96,7 +97,7 @@ def fit_critic(
     return critic, jnp.mean(errors)
 
 
-def _orthogonal(inputs: int, outputs: int, gain: float, *, key: PRNGKeyArray) -> eqx.nn.Linear:
+def _orthogonal_critic_layer(inputs: int, outputs: int, gain: float, *, key: PRNGKeyArray) -> eqx.nn.Linear:
     layer = eqx.nn.Linear(inputs, outputs, key=key)
     longer, shorter = max(inputs, outputs), min(inputs, outputs)
     columns = orthonormal(jax.random.normal(key, (longer, shorter)))

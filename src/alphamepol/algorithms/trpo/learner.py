@@ -7,9 +7,9 @@ from jaxtyping import PRNGKeyArray
 
 from alphamepol.algorithms.trpo.config import OWN, TrpoConfig
 from alphamepol.algorithms.trpo.critic import Critic
-from alphamepol.algorithms.trpo.update import TrpoReport, TrpoSettings, TrpoState, improve
-from alphamepol.algorithms.trust_region import trust_region
-from alphamepol.compute.mapping import traced
+from alphamepol.algorithms.trpo.update import TrpoReport, TrpoSettings, TrpoState, improve_by_trpo
+from alphamepol.algorithms.trust_region import trust_region_from_settings
+from alphamepol.compute.mapping import traced_number
 from alphamepol.policies.policy import Policy
 from alphamepol.sampling.trajectories import Episodes
 
@@ -24,10 +24,10 @@ class Trpo:
 
     def settings(self, config: TrpoConfig) -> TrpoSettings:
         return TrpoSettings(
-            traced(config.discount),
-            traced(config.gae_lambda),
-            traced(config.critic_learning_rate),
-            trust_region(config),
+            traced_number(config.discount),
+            traced_number(config.gae_lambda),
+            traced_number(config.critic_learning_rate),
+            trust_region_from_settings(config),
             config.critic_passes,
             config.critic_batch,
         )
@@ -40,7 +40,7 @@ class Trpo:
     def improve(
         self, state: TrpoState, episodes: Episodes, settings: TrpoSettings, *, key: PRNGKeyArray
     ) -> tuple[TrpoState, TrpoReport]:
-        return improve(state, episodes, settings, key=key)
+        return improve_by_trpo(state, episodes, settings, key=key)
 
 
 FINETUNER = Trpo()

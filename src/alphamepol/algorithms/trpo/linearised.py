@@ -5,15 +5,19 @@ hidden values, and the derivative of the few outputs by each layer's sums. A pro
 layer, half of what a Jacobian-vector and a vector-Jacobian product of automatic differentiation take.
 """
 
+from collections.abc import Callable
 from functools import reduce
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
-from alphamepol.compute.mapping import cut_rows, rows_per_product
-from alphamepol.policies.networks import times
+from alphamepol.compute.mapping import cut_rows_for_mapping, map_rows, mapped_rows_per_product
+from alphamepol.policies.networks import times_network_layer
+from alphamepol.policies.policy import Policy
+from alphamepol.sampling.trajectories import Episodes
 
 Layers = tuple[eqx.nn.Linear, ...]
 
@@ -36,31 +40,33 @@ class Linearised(eqx.Module):
 
     def push(self, tangent: Layers) -> Float[Array, "rows outputs"]:
         """J·v: how the outputs change along a change of the parameters."""
-        changes = jax.lax.map(lambda piece: _push(self.layers, piece, tangent), self.pieces)
-        return _to_rows(changes)[: len(self.outputs)]
+        changes = jax.lax.map(lambda piece: _push_through_linearised(self.layers, piece, tangent), self.pieces)
+        return _to_linearised_rows(changes)[: len(self.outputs)]
 
     def pull(self, cotangent: Float[Array, "rows outputs"]) -> Layers:
         """Jᵀ·u: the gradient by the parameters of Σ u · outputs."""
 
         def add(total: Layers, part: tuple[Piece, Float[Array, "outputs rows"]]) -> tuple[Layers, None]:
-            return jax.tree.map(jnp.add, total, _pull(self.layers, *part)), None
+            return jax.tree.map(jnp.add, total, _pull_through_linearised(self.layers, *part)), None
 
-        cotangents = _to_columns(cotangent)
+        cotangents = _to_linearised_columns(cotangent)
         return jax.lax.scan(add, jax.tree.map(jnp.zeros_like, self.layers), (self.pieces, cotangents))[0]
 
 
 def linearise(layers: Layers, inputs: Float[Array, "rows inputs"]) -> Linearised:
     """Linearise a network at `layers` on all inputs."""
-    outputs, pieces = jax.lax.map(lambda columns: _prepare(layers, columns), _to_columns(inputs))
-    return Linearised(layers, _to_rows(outputs)[: len(inputs)], pieces)
+    outputs, pieces = jax.lax.map(lambda columns: _prepare_linearised(layers, columns), _to_linearised_columns(inputs))
+    return Linearised(layers, _to_linearised_rows(outputs)[: len(inputs)], pieces)
 
 
-def _prepare(layers: Layers, inputs: Float[Array, "inputs rows"]) -> tuple[Float[Array, "outputs rows"], Piece]:
+def _prepare_linearised(
+    layers: Layers, inputs: Float[Array, "inputs rows"]
+) -> tuple[Float[Array, "outputs rows"], Piece]:
     *hidden, last = layers
     values = [inputs]
     for layer in hidden:
-        values.append(jax.nn.relu(times(layer, values[-1])))
-    outputs = times(last, values[-1])
+        values.append(jax.nn.relu(times_network_layer(layer, values[-1])))
+    outputs = times_network_layer(last, values[-1])
     sensitivity = last.weight[:, :, None] * (values[-1] > 0)
     sensitivities: list[Float[Array, "outputs _ rows"]] = []
     for layer, below in zip(hidden[:0:-1], values[-2:0:-1], strict=True):
@@ -69,18 +75,20 @@ def _prepare(layers: Layers, inputs: Float[Array, "inputs rows"]) -> tuple[Float
     return outputs, Piece(tuple(values), tuple(sensitivities))
 
 
-def _push(layers: Layers, piece: Piece, tangent: Layers) -> Float[Array, "outputs rows"]:
-    change = times(tangent[-1], piece.values[-1])
+def _push_through_linearised(layers: Layers, piece: Piece, tangent: Layers) -> Float[Array, "outputs rows"]:
+    change = times_network_layer(tangent[-1], piece.values[-1])
     if len(layers) > 1:
-        change += layers[-1].weight @ jnp.where(piece.values[-1] > 0, times(tangent[-2], piece.values[-2]), 0.0)
+        change += layers[-1].weight @ jnp.where(
+            piece.values[-1] > 0, times_network_layer(tangent[-2], piece.values[-2]), 0.0
+        )
     for layer, below, sensitivity in zip(tangent, piece.values, piece.sensitivities, strict=False):
-        sums = times(layer, below)
+        sums = times_network_layer(layer, below)
         # A product with ones: XLA's own sums over this axis are ten times slower on a CPU.
         change += jnp.stack([jnp.ones(len(sums)) @ (of_output * sums) for of_output in sensitivity])
     return change
 
 
-def _pull(layers: Layers, piece: Piece, cotangent: Float[Array, "outputs rows"]) -> Layers:
+def _pull_through_linearised(layers: Layers, piece: Piece, cotangent: Float[Array, "outputs rows"]) -> Layers:
     by_sums: list[Float[Array, "_ rows"]] = []
     for sensitivity in piece.sensitivities:
         weighted = [u * of_output for u, of_output in zip(cotangent, sensitivity, strict=True)]
@@ -96,9 +104,47 @@ def _pull(layers: Layers, piece: Piece, cotangent: Float[Array, "outputs rows"])
     )
 
 
-def _to_columns(rows: Float[Array, "rows width"]) -> Float[Array, "pieces width columns"]:
-    return jnp.moveaxis(cut_rows(rows, rows_per_product()), 1, 2)
+def _to_linearised_columns(rows: Float[Array, "rows width"]) -> Float[Array, "pieces width columns"]:
+    return jnp.moveaxis(cut_rows_for_mapping(rows, mapped_rows_per_product()), 1, 2)
 
 
-def _to_rows(columns: Float[Array, "pieces width columns"]) -> Float[Array, "rows width"]:
+def _to_linearised_rows(columns: Float[Array, "pieces width columns"]) -> Float[Array, "rows width"]:
     return jnp.moveaxis(columns, 1, 2).reshape(-1, columns.shape[1])
+
+
+class LinearisedPolicy(NamedTuple):
+    """A policy's network on all rows of some episodes, around its parameters."""
+
+    outputs: Float[Array, "rows outputs"]
+    push: Callable[[Policy], Float[Array, "rows outputs"]]
+    """J·v: how the outputs change along a change of the policy."""
+    pull: Callable[[Float[Array, "rows outputs"]], Policy]
+    """Jᵀ·u: the gradient by the policy of Σ u · outputs."""
+
+
+def linearise_policy(policy: Policy, episodes: Episodes) -> LinearisedPolicy:
+    """With the kept derivatives of `linearise`; what they do not cover, recurrence and images, by differentiation."""
+    if not policy.acts_on_rows:
+        outputs, push = jax.linearize(lambda policy: network_outputs_to_linearise(policy, episodes), policy)
+        transposed = jax.linear_transpose(push, policy)
+        return LinearisedPolicy(outputs, push, lambda cotangent: transposed(cotangent)[0])
+    network = linearise(policy.layers, flatten_steps_to_linearise(episodes.perceived))
+    nothing = jax.tree.map(jnp.zeros_like, policy)
+    return LinearisedPolicy(
+        network.outputs,
+        lambda tangent: network.push(tangent.layers),
+        lambda cotangent: eqx.tree_at(lambda policy: policy.layers, nothing, network.pull(cotangent)),
+    )
+
+
+def network_outputs_to_linearise(policy: Policy, episodes: Episodes) -> Float[Array, "rows outputs"]:
+    """What the head takes at every step, the trajectories one after the other."""
+    inputs = flatten_steps_to_linearise(jax.vmap(policy.network_inputs)(episodes.perceived, episodes.starts))
+    return map_rows(
+        policy.network_of_rows, (inputs,), mapped_rows_per_product(policy.trunk.pixels if policy.trunk else 0)
+    )
+
+
+def flatten_steps_to_linearise(leaf: Shaped[Array, "trajectories time ..."]) -> Shaped[Array, "rows ..."]:
+    """The steps of all trajectories, one after the other."""
+    return leaf.reshape(-1, *leaf.shape[2:])

@@ -3,19 +3,21 @@
 Generalised advantages, a natural-gradient step within a trust region, then the critic (docs/method.md, "Fine-tuning").
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from alphamepol.algorithms.advantages import generalised_advantages, normalise
+from alphamepol.algorithms.advantages import generalised_advantages, normalise_advantages
 from alphamepol.algorithms.trpo.critic import Critic, evaluate_critic, fit_critic
-from alphamepol.algorithms.trpo.linearised import linearise
+from alphamepol.algorithms.trpo.linearised import (
+    flatten_steps_to_linearise,
+    linearise_policy,
+    network_outputs_to_linearise,
+)
 from alphamepol.algorithms.trust_region import Stepped, TrustRegion, trust_region_step
-from alphamepol.compute.mapping import map_rows, rows_per_product
 from alphamepol.policies.policy import Policy
 from alphamepol.sampling.trajectories import Episodes
 
@@ -51,7 +53,7 @@ class TrpoReport(NamedTuple):
     critic_loss: Float[Array, ""]
 
 
-def improve(
+def improve_by_trpo(
     state: TrpoState, episodes: Episodes, settings: TrpoSettings, *, key: PRNGKeyArray
 ) -> tuple[TrpoState, TrpoReport]:
     """One iteration of one task, (T1) to (T5)."""
@@ -64,12 +66,12 @@ def improve(
     rewarded = state.rewarded | jnp.any(episodes.rewards != 0)
     policy, stepped = jax.lax.cond(
         rewarded,
-        lambda: natural_step(state.policy, episodes, normalise(advantages.ravel()), settings.region),
+        lambda: natural_step_of_trpo(state.policy, episodes, normalise_advantages(advantages.ravel()), settings.region),
         lambda: (state.policy, Stepped(*(jnp.array(0.0),) * 3)),
     )
     critic, critic_loss = fit_critic(
         state.critic,
-        _flatten(episodes.perceived),
+        flatten_steps_to_linearise(episodes.perceived),
         (advantages + values).ravel(),
         settings.critic_rate,
         passes=settings.critic_passes,
@@ -81,11 +83,11 @@ def improve(
     )
 
 
-def natural_step(
+def natural_step_of_trpo(
     policy: Policy, episodes: Episodes, advantages: Float[Array, " rows"], region: TrustRegion
 ) -> tuple[Policy, Stepped]:
     """(T2) to (T4)."""
-    actions = _flatten(episodes.actions)
+    actions = flatten_steps_to_linearise(episodes.actions)
     network = linearise_policy(policy, episodes)
     old = jax.vmap(policy.head)(network.outputs)
     old_log_probs = jax.vmap(lambda one, action: one.log_prob(action))(old, actions)
@@ -110,44 +112,9 @@ def natural_step(
         return to_gradient(*bent)
 
     def judge(candidate: Policy) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        outputs = network_outputs(candidate, episodes)
+        outputs = network_outputs_to_linearise(candidate, episodes)
         return mean_kl(outputs, candidate), surrogate(outputs, candidate) - start
 
     start = surrogate(*here)
     gradient = to_gradient(*jax.grad(surrogate, argnums=(0, 1))(*here))
     return trust_region_step(policy, gradient, fisher_product, judge, region)
-
-
-class LinearisedPolicy(NamedTuple):
-    """A policy's network on all rows of some episodes, around its parameters."""
-
-    outputs: Float[Array, "rows outputs"]
-    push: Callable[[Policy], Float[Array, "rows outputs"]]
-    """J·v: how the outputs change along a change of the policy."""
-    pull: Callable[[Float[Array, "rows outputs"]], Policy]
-    """Jᵀ·u: the gradient by the policy of Σ u · outputs."""
-
-
-def linearise_policy(policy: Policy, episodes: Episodes) -> LinearisedPolicy:
-    """With the kept derivatives of `linearise`; what they do not cover, recurrence and images, by differentiation."""
-    if not policy.acts_on_rows:
-        outputs, push = jax.linearize(lambda policy: network_outputs(policy, episodes), policy)
-        transposed = jax.linear_transpose(push, policy)
-        return LinearisedPolicy(outputs, push, lambda cotangent: transposed(cotangent)[0])
-    network = linearise(policy.layers, _flatten(episodes.perceived))
-    nothing = jax.tree.map(jnp.zeros_like, policy)
-    return LinearisedPolicy(
-        network.outputs,
-        lambda tangent: network.push(tangent.layers),
-        lambda cotangent: eqx.tree_at(lambda policy: policy.layers, nothing, network.pull(cotangent)),
-    )
-
-
-def network_outputs(policy: Policy, episodes: Episodes) -> Float[Array, "rows outputs"]:
-    """What the head takes at every step, the trajectories one after the other."""
-    inputs = _flatten(jax.vmap(policy.network_inputs)(episodes.perceived, episodes.starts))
-    return map_rows(policy.network_of_rows, (inputs,), rows_per_product(policy.trunk.pixels if policy.trunk else 0))
-
-
-def _flatten(leaf: Shaped[Array, "trajectories time ..."]) -> Shaped[Array, "rows ..."]:
-    return leaf.reshape(-1, *leaf.shape[2:])

@@ -18,14 +18,14 @@ GOAL = (120, 190, 120)
 TRAIL_OLD, TRAIL_NEW, AGENT = np.array([253, 208, 162]), np.array([217, 72, 1]), (127, 39, 4)
 
 
-def draw_trail(
+def draw_gridworld_trail(
     member: Gridworld, trail: Float[np.ndarray, "steps 2"], goal: tuple[list[float], float] | None = None
 ) -> UInt8[np.ndarray, "size size 3"]:
     """Draw the map (walls, start square, slope arrows), the positions visited, the older the paler, and the goal.
 
     The goal is its place and its radius.
     """
-    image = _background(
+    image = _draw_gridworld_background(
         np.asarray(member.walls).tobytes(),
         member.walls.shape,
         tuple((np.asarray(member.slope_direction) * np.asarray(member.slope_mean)).tolist()),
@@ -34,8 +34,11 @@ def draw_trail(
     canvas = ImageDraw.Draw(image)
     if goal is not None:
         (x, y), radius = goal
-        canvas.ellipse([*_pixel(x - radius, y + radius), *_pixel(x + radius, y - radius)], fill=GOAL)
-    points = [_pixel(x, y) for x, y in trail.tolist()]
+        canvas.ellipse(
+            [*_gridworld_drawing_pixel(x - radius, y + radius), *_gridworld_drawing_pixel(x + radius, y - radius)],
+            fill=GOAL,
+        )
+    points = [_gridworld_drawing_pixel(x, y) for x, y in trail.tolist()]
     for i, (start, end) in enumerate(pairwise(points)):
         age = (i + 1) / len(points)
         colour = tuple(int(c) for c in TRAIL_OLD + age * (TRAIL_NEW - TRAIL_OLD))
@@ -47,35 +50,48 @@ def draw_trail(
 
 
 @lru_cache(maxsize=32)
-def _background(walls: bytes, shape: tuple[int, int], slope: tuple[float, float], slope_above: float) -> Image.Image:
+def _draw_gridworld_background(
+    walls: bytes, shape: tuple[int, int], slope: tuple[float, float], slope_above: float
+) -> Image.Image:
     rows, columns = shape
     side = SIZE * SMOOTHING
     image = Image.new("RGB", (side, side), GROUND)
     canvas = ImageDraw.Draw(image)
-    canvas.rectangle([*_pixel(-1.0, 1.0), *_pixel(START_EAST, START_SOUTH)], fill=START)
+    canvas.rectangle(
+        [*_gridworld_drawing_pixel(-1.0, 1.0), *_gridworld_drawing_pixel(START_EAST, START_SOUTH)], fill=START
+    )
     if any(slope):
         places = np.linspace(-0.9, 0.9, 10).tolist()
         for x, y in product(places, places):
             if y >= slope_above:
-                _arrow(canvas, (x, y), slope)
+                _draw_gridworld_slope_arrow(canvas, (x, y), slope)
     for row, column in np.argwhere(np.frombuffer(walls, dtype=bool).reshape(shape)).tolist():
         west, north = 2 * column / columns - 1, 1 - 2 * row / rows
-        canvas.rectangle([*_pixel(west, north), *_pixel(west + 2 / columns, north - 2 / rows)], fill=WALL)
+        canvas.rectangle(
+            [*_gridworld_drawing_pixel(west, north), *_gridworld_drawing_pixel(west + 2 / columns, north - 2 / rows)],
+            fill=WALL,
+        )
     canvas.rectangle([0, 0, side - 1, side - 1], outline=WALL, width=2 * SMOOTHING)
     return image
 
 
-def _arrow(canvas: ImageDraw.ImageDraw, centre: tuple[float, float], slope: tuple[float, float]) -> None:
+def _draw_gridworld_slope_arrow(
+    canvas: ImageDraw.ImageDraw, centre: tuple[float, float], slope: tuple[float, float]
+) -> None:
     """An arrow as long as the slope moves the agent in one step."""
     tail = np.array(centre) - np.array(slope) / 2
     head = np.array(centre) + np.array(slope) / 2
-    canvas.line([_pixel(*tail.tolist()), _pixel(*head.tolist())], fill=ARROW, width=SMOOTHING)
+    canvas.line(
+        [_gridworld_drawing_pixel(*tail.tolist()), _gridworld_drawing_pixel(*head.tolist())],
+        fill=ARROW,
+        width=SMOOTHING,
+    )
     along = (head - tail) / np.linalg.norm(head - tail)
     aside = np.array([-along[1], along[0]])
     corners = [head + 0.01 * along, head - 0.03 * along + 0.02 * aside, head - 0.03 * along - 0.02 * aside]
-    canvas.polygon([_pixel(*corner.tolist()) for corner in corners], fill=ARROW)
+    canvas.polygon([_gridworld_drawing_pixel(*corner.tolist()) for corner in corners], fill=ARROW)
 
 
-def _pixel(x: float, y: float) -> tuple[float, float]:
+def _gridworld_drawing_pixel(x: float, y: float) -> tuple[float, float]:
     side = SIZE * SMOOTHING
     return (x + 1) / 2 * side, (1 - y) / 2 * side

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from alphamepol.environments.cmp import CMP
-from alphamepol.environments.gridworld.layouts import parse_layout
+from alphamepol.environments.gridworld.layouts import parse_gridworld_layout
 from alphamepol.environments.maps import Map, MapPatch
 from alphamepol.errors import InputError
 
@@ -57,8 +57,8 @@ class Gridworld(CMP):
     def __init__(
         self, layout: str, *, slope: str | None = None, slope_mean: float = MAX_STEP / 2, slope_above: float = -1.0
     ):
-        walls = parse_layout(layout)
-        if not np.any(_start_areas(*walls.shape) * ~walls):
+        walls = parse_gridworld_layout(layout)
+        if not np.any(_gridworld_start_areas(*walls.shape) * ~walls):
             raise InputError("layout: the north-west square x ≤ -0.5, y ≥ 0.5, where trajectories start, is all wall")
         if slope is not None and slope not in DIRECTIONS:
             raise InputError(f"slope: {slope!r} is no direction; choose from {', '.join(DIRECTIONS)}, or None")
@@ -93,10 +93,10 @@ class Gridworld(CMP):
     def reset(self, *, key: PRNGKeyArray) -> Position:
         """Uniform over the free part of the north-west square."""
         cell_key, place_key = jax.random.split(key)
-        areas = jnp.where(self.walls, 0.0, _start_areas(*self.walls.shape))
+        areas = jnp.where(self.walls, 0.0, _gridworld_start_areas(*self.walls.shape))
         cell = jax.random.categorical(cell_key, jnp.log(areas).ravel())
         row, column = jnp.unravel_index(cell, self.walls.shape)
-        west, south, east, north = (jnp.asarray(edge) for edge in _start_boxes(*self.walls.shape))
+        west, south, east, north = (jnp.asarray(edge) for edge in _gridworld_start_boxes(*self.walls.shape))
         low = jnp.stack([west[column], south[row]])
         high = jnp.stack([east[column], north[row]])
         position = low + (high - low) * jax.random.uniform(place_key, (2,))
@@ -107,7 +107,7 @@ class Gridworld(CMP):
         """Move by the clipped action and the slope; turn at the border, bounce off inner walls."""
         slope_key, bounce_key = jax.random.split(key)
         displacement = jnp.clip(action, -MAX_STEP, MAX_STEP) + self.slope(state, key=slope_key)
-        target = turn_at_border(state, displacement)
+        target = turn_at_gridworld_border(state, displacement)
         back = jax.random.uniform(bounce_key, (2,), maxval=MAX_STEP / 2)
         bounced = jnp.clip(state - jnp.sign(displacement) * back, -1.0, 1.0)
         in_front_of_wall = jnp.where(self.is_wall(bounced), state, bounced)
@@ -131,8 +131,8 @@ class Gridworld(CMP):
     def is_wall(self, position: Position) -> Bool[Array, ""]:
         """Whether a position of the square lies in a wall cell."""
         rows, columns = self.walls.shape
-        column = jnp.sum(position[0] >= _inner_edges(columns, upward=True))
-        row = jnp.sum(position[1] <= _inner_edges(rows, upward=False))
+        column = jnp.sum(position[0] >= _gridworld_cell_edges(columns, upward=True))
+        row = jnp.sum(position[1] <= _gridworld_cell_edges(rows, upward=False))
         return self.walls[row, column]
 
     def draw_place(self, *, key: PRNGKeyArray) -> Position:
@@ -155,7 +155,7 @@ class Gridworld(CMP):
         return None
 
 
-def turn_at_border(position: Position, displacement: Float[Array, "2"]) -> Position:
+def turn_at_gridworld_border(position: Position, displacement: Float[Array, "2"]) -> Position:
     """Where a displacement ends when the outer border turns it.
 
     At the crossing point, what is left of the displacement has the magnitudes of its components swapped; it keeps
@@ -181,7 +181,7 @@ def turn_at_border(position: Position, displacement: Float[Array, "2"]) -> Posit
 
 
 @cache
-def _inner_edges(cells: int, *, upward: bool) -> Float[np.ndarray, " edges"]:
+def _gridworld_cell_edges(cells: int, *, upward: bool) -> Float[np.ndarray, " edges"]:
     """Edges between equal cells of [−1, 1] in float32, rounded so that comparing a float32 with them is exact."""
     edges = []
     for i in range(1, cells):
@@ -195,7 +195,7 @@ def _inner_edges(cells: int, *, upward: bool) -> Float[np.ndarray, " edges"]:
     return np.array(edges, dtype=np.float32)
 
 
-def _start_boxes(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _gridworld_start_boxes(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """West and east edges per column, south and north edges per row, of the cells cut by the start square."""
     west_to_east = np.linspace(-1.0, 1.0, columns + 1, dtype=np.float32)
     north_to_south = np.linspace(1.0, -1.0, rows + 1, dtype=np.float32)
@@ -207,6 +207,6 @@ def _start_boxes(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray, np.nd
     )
 
 
-def _start_areas(rows: int, columns: int) -> Float[np.ndarray, "rows columns"]:
-    west, south, east, north = _start_boxes(rows, columns)
+def _gridworld_start_areas(rows: int, columns: int) -> Float[np.ndarray, "rows columns"]:
+    west, south, east, north = _gridworld_start_boxes(rows, columns)
     return np.outer(north - south, east - west)

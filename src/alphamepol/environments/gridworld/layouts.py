@@ -8,7 +8,7 @@ from alphamepol.errors import InputError
 FREE, WALL = ".", "#"
 
 
-def parse_layout(text: str) -> Bool[np.ndarray, "rows columns"]:
+def parse_gridworld_layout(text: str) -> Bool[np.ndarray, "rows columns"]:
     """Turn a map into a table of walls, row 0 being the northernmost line."""
     lines = text.split()
     if not lines:

@@ -15,7 +15,7 @@ import cloudpickle
 import numpy as np
 from jaxtyping import Int, Shaped, UInt32
 
-from alphamepol.environments.gymnasium.worker import NOTHING, Recipe, SharedBoard, work
+from alphamepol.environments.gymnasium.worker import NOTHING, Recipe, SharedBoard, run_gymnasium_worker
 from alphamepol.environments.host import Board, HostMember
 from alphamepol.errors import InputError, RunError
 
@@ -48,14 +48,14 @@ class GymnasiumFleet:
         self._workers = workers
         self._stations = max(STATIONS, workers)
         self._together = min(self._stations, workers * copies)
-        self._shared = _share(member, self._stations, workers)
+        self._shared = _shared_gymnasium_fleet_board(member, self._stations, workers)
         views = self._shared.views()
         self._actions, self._now = views["actions"], views["now"]
         parts = (views[name] for name in ("observations", "particles", "rewards", "over", "cut"))
         self._board = Board(*parts, together=self._together)
         self._member_at = np.zeros(self._stations, int)
         self._crew: list[tuple[BaseProcess, Connection]] = []
-        weakref.finalize(self, _dismiss, self._crew)
+        weakref.finalize(self, _dismiss_gymnasium_fleet, self._crew)
 
     def board(self, trajectories: int) -> Board:
         return self._board
@@ -85,7 +85,7 @@ class GymnasiumFleet:
         self._do("step", [stations[workers == worker].tolist() for worker in range(self._workers)])
 
     def close(self) -> None:
-        _dismiss(self._crew)
+        _dismiss_gymnasium_fleet(self._crew)
 
     def _do(self, command: str, by_worker: Sequence[list[Any]]) -> None:
         """Let every worker do its part, and wait for all."""
@@ -104,12 +104,14 @@ class GymnasiumFleet:
 
     def _hire(self) -> None:
         context = multiprocessing.get_context("spawn")
-        with _hidden_main():
+        with _hide_main_from_gymnasium_fleet():
             for number in range(self._workers):
                 here, there = context.Pipe()
                 arguments = there, number, self._recipe, self._shared
-                process = context.Process(target=work, args=arguments, name=f"environments-{number}", daemon=True)
-                with _deaf_to_ctrl_c():
+                process = context.Process(
+                    target=run_gymnasium_worker, args=arguments, name=f"environments-{number}", daemon=True
+                )
+                with _gymnasium_fleet_deaf_to_ctrl_c():
                     process.start()
                 there.close()  # so that `here` ends when the worker does
                 self._crew.append((process, here))
@@ -144,7 +146,7 @@ class GymnasiumFleet:
         return self._names[0 if station == NOTHING else self._member_at[station]]
 
 
-def _share(member: HostMember, stations: int, workers: int) -> SharedBoard:
+def _shared_gymnasium_fleet_board(member: HostMember, stations: int, workers: int) -> SharedBoard:
     """Memory for a board, the actions, and the station that each worker is at."""
     action = member.action_space.shape or ()
     shapes = {
@@ -165,7 +167,7 @@ def _share(member: HostMember, stations: int, workers: int) -> SharedBoard:
     return shared
 
 
-def _dismiss(crew: list[tuple[BaseProcess, Connection]]) -> None:
+def _dismiss_gymnasium_fleet(crew: list[tuple[BaseProcess, Connection]]) -> None:
     for _, connection in crew:
         connection.close()
     end = time.monotonic() + 2
@@ -179,7 +181,7 @@ def _dismiss(crew: list[tuple[BaseProcess, Connection]]) -> None:
 
 
 @contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
+def _gymnasium_fleet_deaf_to_ctrl_c() -> Iterator[None]:
     """What is started meanwhile does not hear it: it reaches every process of a terminal, and this one leads."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -192,7 +194,7 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
 
 
 @contextmanager
-def _hidden_main() -> Iterator[None]:
+def _hide_main_from_gymnasium_fleet() -> Iterator[None]:
     """Keep spawned processes from running the user's script again, which they do not need."""
     main = sys.modules["__main__"]
     kept = {name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__}

@@ -10,11 +10,11 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces.utils import flatten_space
 
-from alphamepol.compute.machine import cores
+from alphamepol.compute.machine import machine_cores
 from alphamepol.environments.gymnasium.fleet import GymnasiumFleet
 from alphamepol.environments.gymnasium.worker import EntropyOn, Particle, ParticleError, Recipe, Station
 from alphamepol.environments.host import HostClass, HostMember, Spaces
-from alphamepol.environments.images import image_shape
+from alphamepol.environments.image_spaces import image_space_shape
 from alphamepol.environments.tasks import EnvironmentReward
 from alphamepol.errors import InputError
 
@@ -60,9 +60,11 @@ def gymnasium_class(
     for field, value in (("workers", workers), ("copies", copies)):
         if value is not None and value < 1:
             raise InputError(f"{field}: {value} was given; it must be at least 1")
-    recipe = Recipe({name: _maker(name, made) for name, made in members.items()}, Particle(entropy_on))
-    trials = {name: _try_out(name, recipe) for name in members}
-    _check_alike(trials)
+    recipe = Recipe(
+        {name: _maker_for_gymnasium_class(name, made) for name, made in members.items()}, Particle(entropy_on)
+    )
+    trials = {name: _try_member_of_gymnasium_class(name, recipe) for name in members}
+    _check_gymnasium_class_alike(trials)
     found = {
         name: HostMember(
             Spaces(trial.observation_space, trial.action_space),
@@ -75,8 +77,10 @@ def gymnasium_class(
     }
     slowest = max(trial.seconds for trial in trials.values())
     copies = copies or int(np.clip(math.ceil(TURN / slowest), 1, MOST_COPIES))
-    fleet = GymnasiumFleet(recipe, next(iter(found.values())), workers or cores(), copies)
-    description = f"{[trial.what for trial in trials.values()]} {describe_thing(entropy_on)}{' endless' * endless}"
+    fleet = GymnasiumFleet(recipe, next(iter(found.values())), workers or machine_cores(), copies)
+    description = (
+        f"{[trial.what for trial in trials.values()]} {describe_for_gymnasium_class(entropy_on)}{' endless' * endless}"
+    )
     return HostClass(found, fleet, probabilities, name, description)
 
 
@@ -94,7 +98,7 @@ class Trial(NamedTuple):
     what: str
 
 
-def _maker(name: str, made: Any) -> Callable[[], gymnasium.Env]:
+def _maker_for_gymnasium_class(name: str, made: Any) -> Callable[[], gymnasium.Env]:
     if isinstance(made, str):
         # Trajectories have a horizon of their own.
         return lambda: gymnasium.make(made, max_episode_steps=-1)
@@ -105,7 +109,7 @@ def _maker(name: str, made: Any) -> Callable[[], gymnasium.Env]:
     return cast(Callable[[], gymnasium.Env], made)
 
 
-def _try_out(name: str, recipe: Recipe, steps: int = 5) -> Trial:
+def _try_member_of_gymnasium_class(name: str, recipe: Recipe, steps: int = 5) -> Trial:
     """Make a member, take a few steps in it, close it."""
     try:
         env = recipe.makers[name]()
@@ -114,8 +118,8 @@ def _try_out(name: str, recipe: Recipe, steps: int = 5) -> Trial:
     if not isinstance(env, gymnasium.Env):
         raise InputError(f"members: {name!r} made {type(env).__name__}, which is no Gymnasium environment")
     try:
-        action_space = _flat_actions(name, env.action_space)
-        observation_space = _observations(name, env.observation_space)
+        action_space = _actions_of_gymnasium_class(name, env.action_space)
+        observation_space = _observations_of_gymnasium_class(name, env.observation_space)
         station = Station(env, recipe)
         action_space.seed(0)
         size, durations = 0, []
@@ -134,14 +138,20 @@ def _try_out(name: str, recipe: Recipe, steps: int = 5) -> Trial:
             raise InputError(f"members: {name!r} cannot be stepped ({type(error).__name__}: {error})") from error
         if size == 0:
             raise InputError(f"entropy_on: it selects nothing of the observation of {name!r}")
-        what = f"{env.spec.id} {describe_thing(env.spec.kwargs)}" if env.spec else type(env.unwrapped).__name__
+        what = (
+            f"{env.spec.id} {describe_for_gymnasium_class(env.spec.kwargs)}"
+            if env.spec
+            else type(env.unwrapped).__name__
+        )
         given = {"observation_space": env.observation_space, "action_space": env.action_space}
-        return Trial(observation_space, action_space, given, size, _time_limit(env), min(durations), what)
+        return Trial(
+            observation_space, action_space, given, size, _time_limit_in_gymnasium_class(env), min(durations), what
+        )
     finally:
         env.close()
 
 
-def _flat_actions(name: str, space: gymnasium.Space) -> gymnasium.Space:
+def _actions_of_gymnasium_class(name: str, space: gymnasium.Space) -> gymnasium.Space:
     if isinstance(space, gymnasium.spaces.Discrete):
         return gymnasium.spaces.Discrete(int(space.n))
     if isinstance(space, gymnasium.spaces.Box):
@@ -151,9 +161,9 @@ def _flat_actions(name: str, space: gymnasium.Space) -> gymnasium.Space:
     raise InputError(f"members: {name!r} has the action space {space}; only Box and Discrete are possible")
 
 
-def _observations(name: str, space: gymnasium.Space) -> gymnasium.Space:
+def _observations_of_gymnasium_class(name: str, space: gymnasium.Space) -> gymnasium.Space:
     """Images as they are, all else flat."""
-    if image_shape(space):
+    if image_space_shape(space):
         return space
     flat = flatten_space(space) if space.is_np_flattenable else None
     if not isinstance(flat, gymnasium.spaces.Box):
@@ -161,7 +171,7 @@ def _observations(name: str, space: gymnasium.Space) -> gymnasium.Space:
     return gymnasium.spaces.Box(flat.low.astype(np.float32), flat.high.astype(np.float32), dtype=np.float32)
 
 
-def _check_alike(trials: Mapping[str, Trial]) -> None:
+def _check_gymnasium_class_alike(trials: Mapping[str, Trial]) -> None:
     (first_name, first), *others = trials.items()
     for name, trial in others:
         for space in first.given_spaces:
@@ -177,7 +187,7 @@ def _check_alike(trials: Mapping[str, Trial]) -> None:
             )
 
 
-def _time_limit(env: gymnasium.Env) -> float:
+def _time_limit_in_gymnasium_class(env: gymnasium.Env) -> float:
     """The steps after which the smallest time limit among the wrappers cuts an episode."""
     limit = math.inf
     while isinstance(env, gymnasium.Wrapper):
@@ -187,14 +197,16 @@ def _time_limit(env: gymnasium.Env) -> float:
     return limit
 
 
-def describe_thing(thing: Any) -> str:
+def describe_for_gymnasium_class(thing: Any) -> str:
     """Tells one thing from another in any process: functions by their names, other objects by their type."""
     if isinstance(thing, partial):
-        return f"{describe_thing(thing.func)} {describe_thing(thing.args)} {describe_thing(thing.keywords)}"
+        return " ".join(describe_for_gymnasium_class(part) for part in (thing.func, thing.args, thing.keywords))
     if isinstance(thing, Mapping):
-        return str([(describe_thing(name), describe_thing(value)) for name, value in thing.items()])
+        return str(
+            [(describe_for_gymnasium_class(name), describe_for_gymnasium_class(value)) for name, value in thing.items()]
+        )
     if isinstance(thing, list | tuple):
-        return str([describe_thing(part) for part in thing])
+        return str([describe_for_gymnasium_class(part) for part in thing])
     if isinstance(thing, np.ndarray):
         return str(thing.tolist())
     if thing is None or isinstance(thing, str | int | float | slice | np.generic):

@@ -8,14 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from alphamepol.compute.mapping import device_for_little
+from alphamepol.compute.devices import device_for_little_work
 from alphamepol.environments.cmp import CMP
-from alphamepol.environments.gridworld.drawing import draw_trail
+from alphamepol.environments.gridworld.drawing import draw_gridworld_trail
 from alphamepol.environments.host import HostClass
 from alphamepol.environments.make import make
-from alphamepol.environments.minigrid.drawing import draw_grid
+from alphamepol.environments.minigrid.drawing import draw_minigrid
 from alphamepol.environments.minigrid.minigrid import MiniGrid
-from alphamepol.environments.tasks import GOAL_RADIUS, Goal, GoalCell, Task, goal_at
+from alphamepol.environments.tasks import GOAL_RADIUS, Goal, GoalCell, Task, goal_task_at
 from alphamepol.errors import InputError
 
 
@@ -45,9 +45,9 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, Any]):
             raise InputError(f"horizon: {horizon} was given; it must be a whole number, at least 1")
         if render_mode not in (None, "rgb_array"):
             raise InputError(f"render_mode: {render_mode!r} was given; only 'rgb_array' or None is possible")
-        self._device = device_for_little()
+        self._device = device_for_little_work()
         with jax.default_device(self._device):
-            self.member: Any = _member(class_name, member)
+            self.member: Any = _member_in_member_environment(class_name, member)
             if task is not None:
                 self.member = task.set_up(self.member)
         self.task = task
@@ -64,7 +64,7 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, Any]):
         super().reset(seed=seed)
         with jax.default_device(self._device):
             start_key, self._key = jax.random.split(jax.random.key(int(self.np_random.integers(2**31))))
-            self._state, observation = _reset(self.member, start_key)
+            self._state, observation = _reset_member_environment(self.member, start_key)
         self._steps = 0
         self._trail = []
         self._remember()
@@ -75,7 +75,7 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, Any]):
         with jax.default_device(self._device):
             # An array: a Python number would be compiled anew at every step.
             number = np.int32(self._steps)
-            self._state, observation, reward, ended = _step(
+            self._state, observation, reward, ended = _step_member_environment(
                 self.member, self.task, self._state, np.asarray(action), self._key, number
             )
         self._remember()
@@ -88,9 +88,9 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, Any]):
         if self.render_mode is None:
             return None
         if isinstance(self.member, MiniGrid):
-            return draw_grid(self.member, self._state)
+            return draw_minigrid(self.member, self._state)
         goal = (self.task.place.tolist(), float(self.task.radius)) if isinstance(self.task, Goal) else None
-        return draw_trail(self.member, np.stack(self._trail), goal)
+        return draw_gridworld_trail(self.member, np.stack(self._trail), goal)
 
     def _remember(self) -> None:
         if self.render_mode is not None and not isinstance(self.member, MiniGrid):
@@ -112,15 +112,17 @@ def goal_environment(
     """
     if goal is None:
         raise InputError("goal: none was given; say where it is, e.g. goal=(0.7, -0.7), in a MiniGrid goal=(4, 3)")
-    with jax.default_device(device_for_little()):
-        task = goal_at(_member(class_name, member), [float(coordinate) for coordinate in goal], radius)
+    with jax.default_device(device_for_little_work()):
+        task = goal_task_at(
+            _member_in_member_environment(class_name, member), [float(coordinate) for coordinate in goal], radius
+        )
     return MemberEnvironment(class_name, member, horizon, render_mode, task)
 
 
 goal_environment.metadata = MemberEnvironment.metadata  # pyright: ignore[reportFunctionMemberAccess] (Gymnasium looks)
 
 
-def _member(class_name: str, member: str | int | np.integer) -> Any:
+def _member_in_member_environment(class_name: str, member: str | int | np.integer) -> Any:
     environment_class = make(class_name)
     if isinstance(environment_class, HostClass):
         raise InputError(
@@ -130,13 +132,13 @@ def _member(class_name: str, member: str | int | np.integer) -> Any:
 
 
 @jax.jit
-def _reset(member: CMP, key):
+def _reset_member_environment(member: CMP, key):
     state = member.reset(key=key)
     return state, member.observe(state)
 
 
 @jax.jit
-def _step(member: CMP, task: Task | None, state, action, key, step):
+def _step_member_environment(member: CMP, task: Task | None, state, action, key, step):
     reached = member.step(state, action, key=jax.random.fold_in(key, step))
     reward, ended = jnp.array(0.0), member.ended(reached)
     if task is not None:

@@ -37,7 +37,7 @@ class Particle:
     def __init__(self, entropy_on: EntropyOn = None):
         self.entropy_on = entropy_on
         # Which parameters a function has is asked once: it takes a quarter of a cheap environment's step.
-        self.arguments = _arguments(entropy_on) if callable(entropy_on) else ()
+        self.arguments = _particle_arguments_in_worker(entropy_on) if callable(entropy_on) else ()
 
     def __call__(self, observation: Any, flat: np.ndarray, info: dict[str, Any]) -> np.ndarray:
         try:
@@ -56,7 +56,7 @@ class ParticleError(ValueError):
     """What is to be explored cannot be told."""
 
 
-def _arguments(function: Callable[..., Any]) -> tuple[str, ...]:
+def _particle_arguments_in_worker(function: Callable[..., Any]) -> tuple[str, ...]:
     """The names to call a function by: `info`, and that of the observation; none to give it just the observation."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -148,7 +148,7 @@ class SharedBoard:
         }
 
 
-def work(connection: Connection, number: int, pickled_recipe: bytes, shared: SharedBoard) -> None:
+def run_gymnasium_worker(connection: Connection, number: int, pickled_recipe: bytes, shared: SharedBoard) -> None:
     """Do what comes through the connection until it closes."""
     # Ctrl-C reaches every process of a terminal; the one that leads says when it is over.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -48,20 +48,24 @@ _observe = jax.jit(MiniGrid.observe)
 Pixels = UInt8[np.ndarray, "height width 3"]
 
 
-def draw_grid(member: MiniGrid, state: MiniGridState, tile: int = 32) -> Pixels:
+def draw_minigrid(member: MiniGrid, state: MiniGridState, tile: int = 32) -> Pixels:
     """Draw the map, the agent as a red triangle, and in lighter colours the cells that it sees; `tile` is the side of
     a cell in pixels."""
     columns, rows = np.asarray(member.size).tolist()
     column, row = np.asarray(state.position).tolist()
-    cells, lit = np.asarray(state.cells)[:rows, :columns], _seen_cells(member, state)
+    cells, lit = np.asarray(state.cells)[:rows, :columns], _minigrid_cells_drawn_lit(member, state)
     things, which = np.unique(cells, return_inverse=True)
-    looks = np.stack([[_draw_tile(thing, is_lit, None, tile) for is_lit in (False, True)] for thing in things.tolist()])
+    looks = np.stack(
+        [[_draw_minigrid_tile(thing, is_lit, None, tile) for is_lit in (False, True)] for thing in things.tolist()]
+    )
     tiles = looks[which, lit.astype(int)]
-    tiles[row, column] = _draw_tile(int(cells[row, column]), bool(lit[row, column]), int(state.direction), tile)
+    tiles[row, column] = _draw_minigrid_tile(
+        int(cells[row, column]), bool(lit[row, column]), int(state.direction), tile
+    )
     return tiles.swapaxes(1, 2).reshape(rows * tile, columns * tile, 3)
 
 
-def _seen_cells(member: MiniGrid, state: MiniGridState) -> Bool[np.ndarray, "rows columns"]:
+def _minigrid_cells_drawn_lit(member: MiniGrid, state: MiniGridState) -> Bool[np.ndarray, "rows columns"]:
     size, direction = np.asarray(member.size), int(state.direction)
     ahead, aside = HEADING_VECTORS[direction], HEADING_VECTORS[(direction + 1) % 4]
     # The view's first index goes to the agent's right, its second toward the agent.
@@ -74,20 +78,20 @@ def _seen_cells(member: MiniGrid, state: MiniGridState) -> Bool[np.ndarray, "row
 
 
 @lru_cache(maxsize=1024)
-def _draw_tile(thing: int, lit: bool, direction: int | None, tile: int) -> Pixels:
+def _draw_minigrid_tile(thing: int, lit: bool, direction: int | None, tile: int) -> Pixels:
     """The picture of one cell, with the agent in it if a direction is given."""
     kind, state = thing & 15, thing >> 7
     colour = LAVA_ORANGE if kind == LAVA else RGB[thing >> 4 & 7]
     side = SMOOTHING * tile
     large = np.zeros((side, side, 3), np.uint8)
     for line in GRID_LINES:
-        large[_inside(line, side)] = LINE
+        large[_draw_minigrid_shape(line, side)] = LINE
     for shape, share in SHAPES.get((kind, state), []):
-        large[_inside(shape, side)] = share * colour
+        large[_draw_minigrid_shape(shape, side)] = share * colour
     if kind == LAVA:
-        large[_waves(side)] = 0
+        large[_draw_minigrid_lava_waves(side)] = 0
     if direction is not None:
-        large[np.rot90(_triangle(side), -direction)] = AGENT
+        large[np.rot90(_draw_minigrid_agent(side), -direction)] = AGENT
     if lit:
         large = (large + LIGHT * (255 - large)).astype(np.uint8)
     # The mean along rows first, then along columns: another order would round some pixels otherwise.
@@ -95,14 +99,14 @@ def _draw_tile(thing: int, lit: bool, direction: int | None, tile: int) -> Pixel
     return along_rows.reshape(tile, SMOOTHING, tile, 3).mean(axis=1).astype(np.uint8)
 
 
-def _points(side: int) -> tuple[Float[np.ndarray, "1 side"], Float[np.ndarray, "side 1"]]:
+def _minigrid_drawing_points(side: int) -> tuple[Float[np.ndarray, "1 side"], Float[np.ndarray, "side 1"]]:
     """x and y of the middle of every pixel."""
     middles = (np.arange(side) + 0.5) / side
     return middles[None, :], middles[:, None]
 
 
-def _inside(shape: tuple[float, ...], side: int) -> Bool[np.ndarray, "side side"]:
-    x, y = _points(side)
+def _draw_minigrid_shape(shape: tuple[float, ...], side: int) -> Bool[np.ndarray, "side side"]:
+    x, y = _minigrid_drawing_points(side)
     if len(shape) == 3:
         centre_x, centre_y, radius = shape
         return (x - centre_x) * (x - centre_x) + (y - centre_y) * (y - centre_y) <= radius * radius
@@ -110,9 +114,9 @@ def _inside(shape: tuple[float, ...], side: int) -> Bool[np.ndarray, "side side"
     return (x >= west) & (x <= east) & (y >= north) & (y <= south)
 
 
-def _waves(side: int) -> Bool[np.ndarray, "side side"]:
+def _draw_minigrid_lava_waves(side: int) -> Bool[np.ndarray, "side side"]:
     """Three zigzag lines, one below the other, that run 0.1 down and up again at x = 0.3 and x = 0.7."""
-    x, y = _points(side)
+    x, y = _minigrid_drawing_points(side)
     from_bend = np.abs(np.abs(x - 0.5) - 0.2)  # folds the four strokes of a line into one, from 0 to 0.2
     drawn = np.zeros((side, side), bool)
     for top in (0.3, 0.5, 0.7):
@@ -122,8 +126,8 @@ def _waves(side: int) -> Bool[np.ndarray, "side side"]:
     return drawn
 
 
-def _triangle(side: int) -> Bool[np.ndarray, "side side"]:
+def _draw_minigrid_agent(side: int) -> Bool[np.ndarray, "side side"]:
     """The agent, looking east."""
-    x, y = _points(side)
+    x, y = _minigrid_drawing_points(side)
     # A point on an edge is in the triangle south of its axis, out of it north: Farama's corners are rounded so.
     return (x >= 0.12) & (np.abs(y - 0.5 - 1e-9) <= 0.31 * (0.87 - x) / 0.75)

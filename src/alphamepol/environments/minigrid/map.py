@@ -66,23 +66,23 @@ class GridMap(NamedTuple):
     """A map that was read."""
 
     cells: UInt16[np.ndarray, "rows columns"]
-    """A number for the thing in each cell (`code`)."""
+    """A number for the thing in each cell (`minigrid_map_code`)."""
     start: tuple[int, int]
     """Column and row."""
     heading: int
 
 
-def code(kind: int, colour: int = 0, state: int = OPEN) -> int:
+def minigrid_map_code(kind: int, colour: int = 0, state: int = OPEN) -> int:
     """One number for the three that MiniGrid shows of a thing: bits 0-3 its kind, 4-6 its colour, from 7 its state."""
     return kind | colour << 4 | state << 7
 
 
-NOTHING = code(EMPTY)
-GREY_WALL = code(WALL, COLOURS["grey"])
-GREEN_GOAL = code(GOAL, COLOURS["green"])
+NOTHING = minigrid_map_code(EMPTY)
+GREY_WALL = minigrid_map_code(WALL, COLOURS["grey"])
+GREEN_GOAL = minigrid_map_code(GOAL, COLOURS["green"])
 
 
-def code_of(description: str) -> int:
+def minigrid_map_code_from_words(description: str) -> int:
     """The number of what is described, e.g. "goal", "red key", "locked blue door"."""
     words = description.split()
     kinds, colours, states = ([word for word in words if word in names] for names in (KINDS, COLOURS, STATES))
@@ -97,10 +97,10 @@ def code_of(description: str) -> int:
     if len(kinds) != 1 or len(colours) > 1 or len(states) > 1 or (states and kinds != ["door"]):
         raise InputError(f"legend: {description!r} was given; {known}")
     state = STATES[states[0]] if states else CLOSED if kinds == ["door"] else OPEN
-    return code(KINDS[kinds[0]], COLOURS[(colours or [USUAL_COLOUR[kinds[0]]])[0]], state)
+    return minigrid_map_code(KINDS[kinds[0]], COLOURS[(colours or [USUAL_COLOUR[kinds[0]]])[0]], state)
 
 
-def parse_map(text: str, legend: Mapping[str, str] | None = None) -> GridMap:
+def parse_minigrid_map(text: str, legend: Mapping[str, str] | None = None) -> GridMap:
     """Read a map: `.` is free, one of `>v<^` where the agent starts; `legend` says what other characters stand for."""
     lines = [line.strip() for line in text.strip().splitlines()]
     if not any(lines):
@@ -125,7 +125,7 @@ def parse_map(text: str, legend: Mapping[str, str] | None = None) -> GridMap:
     if len(starts) != 1:
         raise InputError(f"layout: the agent is on it {len(starts)} times; mark one start with one of {HEADINGS}")
     ((column, row),) = starts
-    codes = {character: code_of(thing) for character, thing in things.items()}
+    codes = {character: minigrid_map_code_from_words(thing) for character, thing in things.items()}
     cells = np.array([[codes.get(cell, NOTHING) for cell in line] for line in lines], np.uint16)
     border = np.concatenate([cells[0], cells[-1], cells[:, 0], cells[:, -1]])
     if not (border == GREY_WALL).all():

@@ -27,7 +27,7 @@ from alphamepol.environments.minigrid.map import (
     OPEN,
     UNSEEN,
     WALL,
-    parse_map,
+    parse_minigrid_map,
 )
 from alphamepol.environments.tasks import EnvironmentReward, GoalCell, Task
 from alphamepol.errors import InputError
@@ -96,7 +96,7 @@ class MiniGrid(CMP):
         max_steps: int | None = None,
         size: tuple[int, int] | None = None,
     ):
-        read = parse_map(layout, legend)
+        read = parse_minigrid_map(layout, legend)
         rows, columns = read.cells.shape
         columns_wanted, rows_wanted = size or (columns, rows)
         if columns_wanted < columns or rows_wanted < rows:
@@ -147,11 +147,11 @@ class MiniGrid(CMP):
         in_front = state.position + sign * jnp.asarray(HEADING_VECTORS)[state.direction]
         column, row = in_front
         thing = state.cells[row, column]
-        walks = (action == FORWARD) & can_overlap(thing)
-        takes = (action == PICKUP) & can_pick_up(thing) & (state.carried == NOTHING)
+        walks = (action == FORWARD) & minigrid_agent_can_overlap(thing)
+        takes = (action == PICKUP) & minigrid_agent_can_pick_up(thing) & (state.carried == NOTHING)
         drops = (action == DROP) & (thing == NOTHING) & (state.carried != NOTHING)
         left_there = jnp.where(takes, NOTHING, jnp.where(drops, state.carried, thing)).astype(jnp.uint16)
-        left_there = jnp.where(action == TOGGLE, toggled(thing, state.carried), left_there)
+        left_there = jnp.where(action == TOGGLE, toggle_minigrid_door(thing, state.carried), left_there)
         carried = jnp.where(takes, thing, jnp.where(drops, NOTHING, state.carried)).astype(jnp.uint16)
         steps = state.steps + 1
         # One rounding: what MiniGrid computes in float64, to the last bit of float32.
@@ -162,13 +162,13 @@ class MiniGrid(CMP):
             cells=state.cells.at[row, column].set(left_there),
             carried=carried,
             steps=steps,
-            reward=jnp.where(walks & (kind(thing) == GOAL), worth, 0.0),
+            reward=jnp.where(walks & (kind_of_minigrid_thing(thing) == GOAL), worth, 0.0),
         )
 
     def observe(self, state: MiniGridState) -> UInt8[Array, "7 7 3"]:
         """What the agent sees: kind, colour and state of the things in its view, column by column; unseen ones 0."""
         things = self._things_in_view(state)
-        shown = jnp.where(visible(see_through(things)), things, UNSEEN)
+        shown = jnp.where(visible_minigrid_cells(minigrid_lets_light_through(things)), things, UNSEEN)
         # Not `at[…].set`, which alone takes as long as all the rest on a CPU.
         shown = jnp.where(OWN_CELL, state.carried, shown)
         return jnp.stack([shown & 15, shown >> 4 & 7, shown >> 7], axis=-1).astype(jnp.uint8)
@@ -178,7 +178,7 @@ class MiniGrid(CMP):
 
     def ended(self, state: MiniGridState) -> Bool[Array, ""]:
         column, row = state.position
-        here = kind(state.cells[row, column])
+        here = kind_of_minigrid_thing(state.cells[row, column])
         return (here == GOAL) | (here == LAVA)
 
     def place(self, state: MiniGridState) -> Float[Array, "2"]:
@@ -189,7 +189,7 @@ class MiniGrid(CMP):
     def map(self) -> Map:
         """Its walls and doors; of goals, those of tasks too, the middle of the cell."""
         columns, rows = self.size.tolist()
-        kinds = np.asarray(kind(self.cells))
+        kinds = np.asarray(kind_of_minigrid_thing(self.cells))
 
         def patches(places: list[list[int]], drawn: PatchKind, side: float = 1.0) -> list[MapPatch]:
             return [MapPatch((column - side / 2, row - side / 2), (side, side), drawn) for row, column in places]
@@ -212,7 +212,7 @@ class MiniGrid(CMP):
     @property
     def gives_reward(self) -> bool:
         """Whether there is a goal on the map."""
-        return bool(np.any(np.asarray(kind(self.cells)) == GOAL))
+        return bool(np.any(np.asarray(kind_of_minigrid_thing(self.cells)) == GOAL))
 
     @property
     def reward_lasts(self) -> float:
@@ -263,34 +263,34 @@ class MiniGrid(CMP):
         return state.cells[row, column]
 
 
-def kind(thing: Code) -> UInt16[Array, "*cells"]:
+def kind_of_minigrid_thing(thing: Code) -> UInt16[Array, "*cells"]:
     return thing & 15
 
 
-def can_overlap(thing: UInt16[Array, ""]) -> Bool[Array, ""]:
+def minigrid_agent_can_overlap(thing: UInt16[Array, ""]) -> Bool[Array, ""]:
     """Whether the agent can walk onto it."""
-    what = kind(thing)
+    what = kind_of_minigrid_thing(thing)
     return (what == EMPTY) | (what == GOAL) | (what == LAVA) | ((what == DOOR) & (thing >> 7 == OPEN))
 
 
-def can_pick_up(thing: UInt16[Array, ""]) -> Bool[Array, ""]:
-    return (kind(thing) == KEY) | (kind(thing) == BALL)
+def minigrid_agent_can_pick_up(thing: UInt16[Array, ""]) -> Bool[Array, ""]:
+    return (kind_of_minigrid_thing(thing) == KEY) | (kind_of_minigrid_thing(thing) == BALL)
 
 
-def toggled(thing: UInt16[Array, ""], carried: UInt16[Array, ""]) -> UInt16[Array, ""]:
+def toggle_minigrid_door(thing: UInt16[Array, ""], carried: UInt16[Array, ""]) -> UInt16[Array, ""]:
     """A door opens or closes, a locked one opens to the key of its colour; all else stays as it is."""
     state, colour = thing >> 7, thing & (7 << 4)
-    unlocks = (kind(carried) == KEY) & (carried & (7 << 4) == colour)
+    unlocks = (kind_of_minigrid_thing(carried) == KEY) & (carried & (7 << 4) == colour)
     opens = (state == CLOSED) | ((state == LOCKED) & unlocks)
     after = jnp.where(opens, OPEN, jnp.where(state == OPEN, CLOSED, state)).astype(jnp.uint16)
-    return jnp.where(kind(thing) == DOOR, thing & 127 | after << 7, thing)
+    return jnp.where(kind_of_minigrid_thing(thing) == DOOR, thing & 127 | after << 7, thing)
 
 
-def see_through(things: UInt16[Array, "7 7"]) -> Bool[Array, "7 7"]:
-    return (kind(things) != WALL) & ((kind(things) != DOOR) | (things >> 7 == OPEN))
+def minigrid_lets_light_through(things: UInt16[Array, "7 7"]) -> Bool[Array, "7 7"]:
+    return (kind_of_minigrid_thing(things) != WALL) & ((kind_of_minigrid_thing(things) != DOOR) | (things >> 7 == OPEN))
 
 
-def visible(clear: Bool[Array, "7 7"]) -> Bool[Array, "7 7"]:
+def visible_minigrid_cells(clear: Bool[Array, "7 7"]) -> Bool[Array, "7 7"]:
     """Which cells of the view are seen, `clear` being those that one sees through.
 
     MiniGrid's rule, row by row away from the agent: light spreads to the right, then to the left, from every lit clear
@@ -302,15 +302,15 @@ def visible(clear: Bool[Array, "7 7"]) -> Bool[Array, "7 7"]:
     lit, seen = jnp.array(1 << MIDDLE), []
     for row in reversed(range(VIEW)):
         through = rows[row]
-        from_left = _spread(lit & through, through, right=True) & ~(1 << VIEW - 1)
+        from_left = _spread_minigrid_light(lit & through, through, right=True) & ~(1 << VIEW - 1)
         lit = lit | from_left << 1
-        from_right = _spread(lit & through, through, right=False) & ~1
+        from_right = _spread_minigrid_light(lit & through, through, right=False) & ~1
         seen.append(lit | from_right >> 1)
         lit = from_left | from_left << 1 | from_right | from_right >> 1
     return jnp.stack(seen[::-1])[None, :] >> places[:, None] & 1 == 1
 
 
-def _spread(sources: Int[Array, ""], through: Int[Array, ""], *, right: bool) -> Int[Array, ""]:
+def _spread_minigrid_light(sources: Int[Array, ""], through: Int[Array, ""], *, right: bool) -> Int[Array, ""]:
     """All clear cells that light from the sources reaches within a row."""
     for distance in (1, 2, 4):
         shift = (lambda bits, by=distance: bits << by) if right else (lambda bits, by=distance: bits >> by)

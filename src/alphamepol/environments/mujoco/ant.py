@@ -106,14 +106,14 @@ class AntStairs(gymnasium.Env[np.ndarray, np.ndarray]):
             raise InputError(f"render_mode: {render_mode!r} was given; only 'rgb_array' or None is possible")
         if x is not None and not WEST <= float(x) <= EAST:
             raise InputError(f"x: {x} was given; it must be between {WEST:g} and {EAST:g}, where the staircase ends")
-        self.model = build_model(member, integrator)
+        self.model = build_mujoco_ant(member, integrator)
         self.data = mujoco.MjData(self.model)
         self.member = member
         self.horizon = int(horizon)
         self.render_mode = render_mode
         self.with_time = with_time
         self.x = None if x is None else float(x)
-        self.observation_space, self.action_space = spaces(with_time)
+        self.observation_space, self.action_space = mujoco_ant_spaces(with_time)
         self._renderer: mujoco.Renderer | None = None
 
     def reset(
@@ -121,7 +121,9 @@ class AntStairs(gymnasium.Env[np.ndarray, np.ndarray]):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
         mujoco.mj_resetData(self.model, self.data)
-        mujoco.mj_setState(self.model, self.data, start_state(self.model, self.member, self.np_random), PHYSICS)
+        mujoco.mj_setState(
+            self.model, self.data, mujoco_ant_start_state(self.model, self.member, self.np_random), PHYSICS
+        )
         self._steps = 0
         return self._observe(), {}
 
@@ -131,7 +133,7 @@ class AntStairs(gymnasium.Env[np.ndarray, np.ndarray]):
         mujoco.mj_step(self.model, self.data, nstep=STEPS_PER_ACTION)
         observation = self._observe()
         if self.data.warning.number.any() or not np.isfinite(observation).all():
-            raise RunError(divergence(self.member))
+            raise RunError(mujoco_ant_divergence(self.member))
         reached = self.x is not None and bool(observation[0] >= self.x)
         # The name under which other libraries look for success.
         info = {} if self.x is None else {"is_success": reached}
@@ -141,11 +143,11 @@ class AntStairs(gymnasium.Env[np.ndarray, np.ndarray]):
         if self.render_mode is None:
             return None
         if self._renderer is None:
-            self._renderer = _renderer(self.model)
+            self._renderer = _mujoco_ant_renderer(self.model)
         mujoco.mj_forward(self.model, self.data)  # after a step, bodies are where they were before it
-        self._renderer.update_scene(self.data, _camera(STAIRS[self.member]))
+        self._renderer.update_scene(self.data, _mujoco_ant_camera(STAIRS[self.member]))
         if self.x is not None:
-            _draw_goal(self._renderer.scene, STAIRS[self.member], self.x)
+            _draw_mujoco_ant_goal(self._renderer.scene, STAIRS[self.member], self.x)
         return self._renderer.render()
 
     def close(self) -> None:
@@ -156,7 +158,7 @@ class AntStairs(gymnasium.Env[np.ndarray, np.ndarray]):
     def _observe(self) -> np.ndarray:
         state = np.empty(mujoco.mj_stateSize(self.model, PHYSICS))
         mujoco.mj_getState(self.model, self.data, state, PHYSICS)
-        return observe(state, self.with_time)
+        return observe_mujoco_ant(state, self.with_time)
 
 
 def ant_goal(
@@ -176,7 +178,7 @@ def ant_goal(
 ant_goal.metadata = AntStairs.metadata  # pyright: ignore[reportFunctionMemberAccess] (Gymnasium looks)
 
 
-def build_model(member: str, integrator: str = "RK4") -> mujoco.MjModel:
+def build_mujoco_ant(member: str, integrator: str = "RK4") -> mujoco.MjModel:
     """The Ant that ships with Gymnasium, on the staircase of a member. All members have equally many parts."""
     if member not in STAIRS:
         raise InputError(f"member: class ant-stairs has no member {member!r}, only {', '.join(STAIRS)}")
@@ -190,22 +192,22 @@ def build_model(member: str, integrator: str = "RK4") -> mujoco.MjModel:
     spec.delete(spec.geom("floor"))
     # No margin: MuJoCo 4 adds those of two geoms where rllab's took the larger, and the Ant's own is 0.01.
     solid = {"conaffinity": 1, "margin": 0}
-    for name, height, corner, opposite in _blocks(STAIRS[member]):
+    for name, height, corner, opposite in _mujoco_ant_blocks(STAIRS[member]):
         box = spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_BOX, **solid)
         box.pos, box.size = (opposite + corner) / 2, (opposite - corner) / 2
         if height == 0:
             box.contype = box.conaffinity = 0  # to be seen; the plane below is to be stood on
-    for name, place, inwards in _planes(STAIRS[member]):
+    for name, place, inwards in _mujoco_ant_planes(STAIRS[member]):
         plane = spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_PLANE, **solid)
         plane.pos, plane.size = place, (0, 0, 1)
         plane.alt.type, plane.alt.zaxis = mujoco.mjtOrientation.mjORIENTATION_ZAXIS, inwards
     for geom in spec.geoms:
         geom.solimp = CONTACT
-    _paint(spec, STAIRS[member])
+    _paint_mujoco_ant(spec, STAIRS[member])
     return spec.compile()
 
 
-def spaces(with_time: bool) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
+def mujoco_ant_spaces(with_time: bool) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
     """Of observations and of actions."""
     return (
         gymnasium.spaces.Box(-math.inf, math.inf, (30 if with_time else 29,), np.float32),
@@ -213,7 +215,7 @@ def spaces(with_time: bool) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]
     )
 
 
-def start_state(model: mujoco.MjModel, member: str, rng: np.random.Generator) -> np.ndarray:
+def mujoco_ant_start_state(model: mujoco.MjModel, member: str, rng: np.random.Generator) -> np.ndarray:
     """Where an episode begins: at rest on the first block but for noise. Time, positions, velocities."""
     positions = model.numeric("init_qpos").data.copy()
     positions[:3] = 0.0, 0.0, STAIRS[member].heights[0] + START_ABOVE_GROUND
@@ -222,7 +224,7 @@ def start_state(model: mujoco.MjModel, member: str, rng: np.random.Generator) ->
     return np.concatenate([[0.0], positions, 0.1 * rng.standard_normal(model.nv)])
 
 
-def observe(states: np.ndarray, with_time: bool) -> np.ndarray:
+def observe_mujoco_ant(states: np.ndarray, with_time: bool) -> np.ndarray:
     """What is seen of states, one or a row each: positions, velocities, and t/1000 `with_time`."""
     seen = states[..., 1:]
     if with_time:
@@ -231,7 +233,7 @@ def observe(states: np.ndarray, with_time: bool) -> np.ndarray:
     return seen.astype(np.float32)
 
 
-def divergence(member: str) -> str:
+def mujoco_ant_divergence(member: str) -> str:
     """What is said of a simulation that diverged."""
     return (
         f"environment {member}: the simulation of the Ant diverged, or an action was not a number; look at the policy, "
@@ -239,7 +241,7 @@ def divergence(member: str) -> str:
     )
 
 
-def _blocks(stairs: Stairs) -> list[tuple[str, float, np.ndarray, np.ndarray]]:
+def _mujoco_ant_blocks(stairs: Stairs) -> list[tuple[str, float, np.ndarray, np.ndarray]]:
     """Name, height and opposite corners: equal blocks beside each other are one, so that they have no seam."""
     corners = [((WEST + i * SIDE, SOUTH, BOTTOM), (WEST + (i + 1) * SIDE, stairs.north)) for i in range(4)]
     return [
@@ -248,7 +250,7 @@ def _blocks(stairs: Stairs) -> list[tuple[str, float, np.ndarray, np.ndarray]]:
     ]
 
 
-def _planes(stairs: Stairs) -> list[tuple[str, tuple[float, ...], tuple[float, ...]]]:
+def _mujoco_ant_planes(stairs: Stairs) -> list[tuple[str, tuple[float, ...], tuple[float, ...]]]:
     """Name, a point and the inward direction of the walls and of the ground that the stairs stand on.
 
     No Ant comes above walls 8 high, so that planes are as good, and boxes take 1.2 (Up) to 1.4 (Down) times as long.
@@ -262,7 +264,7 @@ def _planes(stairs: Stairs) -> list[tuple[str, tuple[float, ...], tuple[float, .
     ]
 
 
-def _paint(spec: mujoco.MjSpec, stairs: Stairs) -> None:
+def _paint_mujoco_ant(spec: mujoco.MjSpec, stairs: Stairs) -> None:
     """Colours, light and sky: blocks the darker the higher, planes in a group that pictures leave out."""
     for asset in [*spec.materials, *spec.textures]:
         spec.delete(asset)
@@ -273,7 +275,7 @@ def _paint(spec: mujoco.MjSpec, stairs: Stairs) -> None:
         geom.rgba = [0.85, 0.42, 0.13, 1.0]
     for i, height in enumerate(stairs.heights):
         spec.geom(f"block_{i}").rgba = [*(np.array([0.80, 0.85, 0.90]) - 0.35 * height / 1.27), 1.0]
-    for name, *_ in _planes(stairs):
+    for name, *_ in _mujoco_ant_planes(stairs):
         spec.geom(name).group = 3
     spec.visual.global_.offwidth, spec.visual.global_.offheight = PICTURE
     spec.visual.headlight.ambient, spec.visual.headlight.diffuse = [0.35] * 3, [0.25] * 3
@@ -284,7 +286,7 @@ def _paint(spec: mujoco.MjSpec, stairs: Stairs) -> None:
     sun.dir, sun.diffuse, sun.specular = [0.35, 0.45, -1.0], [0.6] * 3, [0.1] * 3
 
 
-def _renderer(model: mujoco.MjModel) -> mujoco.Renderer:
+def _mujoco_ant_renderer(model: mujoco.MjModel) -> mujoco.Renderer:
     width, height = PICTURE
     try:
         return mujoco.Renderer(model, height, width)
@@ -292,7 +294,7 @@ def _renderer(model: mujoco.MjModel) -> mujoco.Renderer:
         raise RunError(f"render: MuJoCo cannot draw without OpenGL ({error}); {OPENGL_CURE}") from error
 
 
-def _camera(stairs: Stairs) -> mujoco.MjvCamera:
+def _mujoco_ant_camera(stairs: Stairs) -> mujoco.MjvCamera:
     camera = mujoco.MjvCamera()
     camera.lookat[:] = (WEST + EAST) / 2, (SOUTH + stairs.north) / 2, 0.0
     camera.distance, camera.elevation = 7.0 + 0.55 * stairs.width, -28.0
@@ -301,7 +303,7 @@ def _camera(stairs: Stairs) -> mujoco.MjvCamera:
     return camera
 
 
-def _draw_goal(scene: mujoco.MjvScene, stairs: Stairs, x: float) -> None:
+def _draw_mujoco_ant_goal(scene: mujoco.MjvScene, stairs: Stairs, x: float) -> None:
     """A thin gate across the staircase."""
     place, size = np.array([x, (SOUTH + stairs.north) / 2, 1.2]), np.array([0.01, stairs.width / 2, 1.2])
     colour = np.array([0.3, 0.7, 0.3, 0.3], np.float32)

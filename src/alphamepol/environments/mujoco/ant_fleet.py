@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float, Int, Shaped, UInt32
 
-from alphamepol.compute.machine import cores
+from alphamepol.compute.machine import machine_cores
 from alphamepol.environments.host import Board, HostClass, HostMember, Spaces
 from alphamepol.environments.maps import Map, MapPatch
 from alphamepol.environments.mujoco.ant import (
@@ -21,12 +21,12 @@ from alphamepol.environments.mujoco.ant import (
     STEPS_PER_ACTION,
     TIME_STEP,
     WEST,
-    build_model,
-    divergence,
+    build_mujoco_ant,
     mujoco,
-    observe,
-    spaces,
-    start_state,
+    mujoco_ant_divergence,
+    mujoco_ant_spaces,
+    mujoco_ant_start_state,
+    observe_mujoco_ant,
 )
 from alphamepol.environments.tasks import HalfSpace
 from alphamepol.errors import RunError
@@ -45,7 +45,7 @@ class AntFleet:
     **Arguments**
 
     - `names`: of the members, in the order of their numbers.
-    - `integrator`, `with_time`: see `ant_stairs`.
+    - `integrator`, `with_time`: see `ant_stairs_with_fleet`.
     - `threads`: as many as this process has cores if not given.
     """
 
@@ -53,9 +53,9 @@ class AntFleet:
         self, names: Sequence[str], integrator: str = "RK4", with_time: bool = False, threads: int | None = None
     ):
         self._names = list(names)
-        self._models = [build_model(name, integrator) for name in names]
+        self._models = [build_mujoco_ant(name, integrator) for name in names]
         self._with_time = with_time
-        self._threads = threads or cores()
+        self._threads = threads or machine_cores()
         self._pool: mujoco.rollout.Rollout | None = None
         self._data = [mujoco.MjData(self._models[0]) for _ in range(self._threads)]
         self._member_at = np.zeros(0, int)
@@ -66,7 +66,7 @@ class AntFleet:
         missing = max(0, trajectories - len(self.states))
         self._member_at = np.pad(self._member_at, (0, missing))
         self.states = np.pad(self.states, ((0, missing), (0, 0)))
-        return Board.empty(trajectories, _member(self._names[0], self._with_time), trajectories)
+        return Board.empty(trajectories, _ant_fleet_member(self._names[0], self._with_time), trajectories)
 
     def reset(
         self,
@@ -78,7 +78,7 @@ class AntFleet:
         self._member_at[stations] = members
         for station, member, seed in zip(stations.tolist(), members.tolist(), seeds.tolist(), strict=True):
             rng = np.random.default_rng(seed)
-            self.states[station] = start_state(self._models[member], self._names[member], rng)
+            self.states[station] = mujoco_ant_start_state(self._models[member], self._names[member], rng)
         self._report(board, stations)
 
     def step(
@@ -105,7 +105,7 @@ class AntFleet:
 
     def _report(self, board: Board, stations: Int[np.ndarray, " some"]) -> None:
         states = self.states[stations]
-        board.observations[stations] = observe(states, self._with_time)
+        board.observations[stations] = observe_mujoco_ant(states, self._with_time)
         board.particles[stations] = states[:, 1:3]
         board.rewards[stations] = 0.0
         board.over[stations] = False
@@ -120,10 +120,10 @@ class AntFleet:
         late = np.abs(after[:, 0] - before[:, 0] - STEPS_PER_ACTION * TIME_STEP) > TIME_STEP / 2
         diverged = late | ~np.isfinite(after).all(axis=1)
         if diverged.any():
-            raise RunError(divergence(self._names[self._member_at[stations[diverged.argmax()]]]))
+            raise RunError(mujoco_ant_divergence(self._names[self._member_at[stations[diverged.argmax()]]]))
 
 
-def ant_stairs(integrator: str = "RK4", with_time: bool = False) -> HostClass:
+def ant_stairs_with_fleet(integrator: str = "RK4", with_time: bool = False) -> HostClass:
     """The class of Down and Up, whose entropy is taken on the place of the torso.
 
     **Arguments**
@@ -131,7 +131,7 @@ def ant_stairs(integrator: str = "RK4", with_time: bool = False) -> HostClass:
     - `integrator`: "RK4", the paper's, or "implicitfast" or "Euler", which are quicker.
     - `with_time`: whether observations end with t/1000, t the steps since the reset.
     """
-    members = {name: _member(name, with_time) for name in PROBABILITIES}
+    members = {name: _ant_fleet_member(name, with_time) for name in PROBABILITIES}
     return HostClass(
         members,
         AntFleet(list(members), integrator, with_time),
@@ -141,7 +141,7 @@ def ant_stairs(integrator: str = "RK4", with_time: bool = False) -> HostClass:
     )
 
 
-def _member(name: str, with_time: bool) -> HostMember:
+def _ant_fleet_member(name: str, with_time: bool) -> HostMember:
     stairs = STAIRS[name]
     blocks = tuple(
         MapPatch((WEST + i * SIDE, SOUTH), (SIDE, stairs.width), "level") for i in range(len(stairs.heights))
@@ -149,7 +149,7 @@ def _member(name: str, with_time: bool) -> HostMember:
     beyond = NORTH - stairs.north
     wall = (MapPatch((WEST, stairs.north), (EAST - WEST, beyond), "wall"),) if beyond else ()
     return HostMember(
-        spaces=Spaces(*spaces(with_time)),
+        spaces=Spaces(*mujoco_ant_spaces(with_time)),
         feature_size=2,
         ceiling=math.log((EAST - WEST) * stairs.width),
         tasks=tuple(HalfSpace((1.0, 0.0), x) for x in GOALS[name]),

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from alphamepol.estimation.statistics import Estimate, Sample, estimate
+from alphamepol.estimation.statistics import Estimate, Sample, estimate_statistic
 from alphamepol.figures.bars import draw_bars
-from alphamepol.reproduction.claims import Claim, Quantity, entropy_in, rising
+from alphamepol.reproduction.claims import Claim, Quantity, claim_rising, claimed_entropy_in
 from alphamepol.reproduction.drawings import Drawing, Found
 from alphamepol.reproduction.experiment import Experiment
 from alphamepol.reproduction.planned import Planned, Pretraining
@@ -26,14 +26,14 @@ def experiment(scale: Scale) -> Experiment:
                 "alpha-dial",
                 "lowering α (1, 0.7, 0.5, 0.35, 0.2, 0.1) raises GWN's entropy and lowers GWS's",
                 (
-                    *rising([entropy_in(run, "GWN") for run in runs]),
-                    *rising([entropy_in(run, "GWS") for run in reversed(runs)]),
+                    *claim_rising([claimed_entropy_in(run, "GWN") for run in runs]),
+                    *claim_rising([claimed_entropy_in(run, "GWS") for run in reversed(runs)]),
                 ),
             ),
             Claim(
                 "alpha-composition",
                 "the smaller α, the larger GWN's share of the tail in the first epochs",
-                rising([tail_share(run, "GWN") for run in runs], slack=0.05),
+                claim_rising([alphas_experiment_tail_share(run, "GWN") for run in runs], slack=0.05),
             ),
         ),
         drawings=(
@@ -41,19 +41,19 @@ def experiment(scale: Scale) -> Experiment:
                 "alpha-entropies",
                 "State entropy in each member for each α, with 95 % intervals over seeds. Dashed: the ceiling.",
                 (*runs, *beside),
-                _entropies,
+                _draw_alphas_experiment_entropies,
             ),
             Drawing(
                 "alpha-composition",
                 "GWN's share of the mini-batches that the first ten epochs learn from (it is met one time in five).",
                 tuple(runs),
-                _shares,
+                _draw_alphas_experiment_shares,
             ),
         ),
     )
 
 
-def tail_share(run: Planned, member: str) -> Quantity:
+def alphas_experiment_tail_share(run: Planned, member: str) -> Quantity:
     """A member's share of the tail in the first epochs."""
 
     def read(stored: Stored) -> Sample:
@@ -62,23 +62,28 @@ def tail_share(run: Planned, member: str) -> Quantity:
     return Quantity(f"{member}'s share of the tail of {run.label}", run, read)
 
 
-def _entropies(found: Found, folder: Path, name: str) -> None:
+def _draw_alphas_experiment_entropies(found: Found, folder: Path, name: str) -> None:
     groups: dict[str, dict[str, Estimate]] = {}
     for run, stored in found.items():
         for number, member in enumerate(MEMBERS):
             if run.member_alone in (None, number):
-                values = estimate(entropy_in(run, member).read(stored))
-                groups.setdefault(_group(run), {})[member] = values
+                values = estimate_statistic(claimed_entropy_in(run, member).read(stored))
+                groups.setdefault(_alphas_experiment_group(run), {})[member] = values
     ceiling: float = next(iter(found.values())).summary["ceiling"]["GWN"]  # that of GWS, too: the map is the same
     draw_bars(groups, folder, name, ylabel="state entropy", levels=dict.fromkeys(groups, ceiling))
 
 
-def _shares(found: Found, folder: Path, name: str) -> None:
-    groups = {_group(run): {"GWN": estimate(tail_share(run, "GWN").read(stored))} for run, stored in found.items()}
+def _draw_alphas_experiment_shares(found: Found, folder: Path, name: str) -> None:
+    groups = {
+        _alphas_experiment_group(run): {
+            "GWN": estimate_statistic(alphas_experiment_tail_share(run, "GWN").read(stored))
+        }
+        for run, stored in found.items()
+    }
     draw_bars(groups, folder, name, ylabel="share of the tail")
 
 
-def _group(run: Planned) -> str:
+def _alphas_experiment_group(run: Planned) -> str:
     if not isinstance(run, Pretraining):
         return run.label
     return f"α = {run.config.alpha:g}" if run.member_alone is None else "alone"

@@ -1,7 +1,14 @@
 """Ant Stairs: walking down, or climbing; and TRPO from there."""
 
 from alphamepol.reproduction import drawings
-from alphamepol.reproduction.claims import ALIKE, Claim, alike, entropy_in, final_return, greater
+from alphamepol.reproduction.claims import (
+    ALIKE,
+    Claim,
+    claim_alike,
+    claim_greater,
+    claimed_entropy_in,
+    claimed_final_return,
+)
 from alphamepol.reproduction.experiment import Experiment
 from alphamepol.reproduction.scale import Scale
 
@@ -13,7 +20,7 @@ def experiment(scale: Scale) -> Experiment:
     risk_averse, neutral = (scale.pretraining(CLASS, alpha=alpha) for alpha in (0.2, 1.0))
     random = scale.untrained(CLASS)
     runs = [scale.finetuning(CLASS, "Up", init, seeds=1) for init in (risk_averse, neutral, None)]
-    from_averse, from_neutral, from_random = (final_return(run) for run in runs)
+    from_averse, from_neutral, from_random = (claimed_final_return(run) for run in runs)
     return Experiment(
         name="ant",
         title="Ant Stairs",
@@ -22,7 +29,9 @@ def experiment(scale: Scale) -> Experiment:
                 "ant-explore",
                 "αMEPOL ≥ MEPOL in Up, and (peculiar to this class) in Down",
                 tuple(
-                    greater(entropy_in(risk_averse, member), entropy_in(neutral, member), by=-ALIKE)
+                    claim_greater(
+                        claimed_entropy_in(risk_averse, member), claimed_entropy_in(neutral, member), by=-ALIKE
+                    )
                     for member in ("Up", "Down")
                 ),
             ),
@@ -30,16 +39,16 @@ def experiment(scale: Scale) -> Experiment:
                 "ant-finetune",
                 "TRPO in Up over 8 tasks: αMEPOL > MEPOL ≈ Random",
                 (
-                    greater(from_averse, from_neutral),
-                    greater(from_averse, from_random),
-                    alike(from_neutral, from_random),
+                    claim_greater(from_averse, from_neutral),
+                    claim_greater(from_averse, from_random),
+                    claim_alike(from_neutral, from_random),
                 ),
             ),
         ),
         drawings=(
-            drawings.renders("ant", "The Ant at its start.", PICTURES),
-            drawings.entropies("ant", (risk_averse, neutral, random)),
-            drawings.heat_maps("ant", (neutral, risk_averse, random)),
-            drawings.returns("ant", "Up", runs),
+            drawings.renders_drawing("ant", "The Ant at its start.", PICTURES),
+            drawings.entropies_drawing("ant", (risk_averse, neutral, random)),
+            drawings.heat_maps_drawing("ant", (neutral, risk_averse, random)),
+            drawings.returns_drawing("ant", "Up", runs),
         ),
     )

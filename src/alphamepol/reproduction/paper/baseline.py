@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from alphamepol.estimation.statistics import Sample, estimate
+from alphamepol.estimation.statistics import Sample, estimate_statistic
 from alphamepol.figures.bars import draw_bars
-from alphamepol.reproduction.claims import Claim, Quantity, above, alike
+from alphamepol.reproduction.claims import Claim, Quantity, claim_above, claim_alike
 from alphamepol.reproduction.drawings import Drawing, Found
 from alphamepol.reproduction.experiment import Experiment
 from alphamepol.reproduction.planned import GradientVariance, Planned, Pretraining
@@ -22,7 +22,7 @@ BATCHES = 50
 
 
 def experiment(scale: Scale) -> Experiment:
-    with_b, without = (_on_policy(scale, baseline=baseline) for baseline in (True, False))
+    with_b, without = (_baseline_experiment_run(scale, baseline=baseline) for baseline in (True, False))
     variances = [GradientVariance(run, BATCHES if scale.name == "paper" else 10) for run in (with_b, without)]
     names = {with_b: "with b", without: "without b"}
     return Experiment(
@@ -33,8 +33,11 @@ def experiment(scale: Scale) -> Experiment:
                 "baseline",
                 "α = 0.35, with and without b: same performance, smaller gradient variance with b",
                 (
-                    alike(worst(with_b, "with b"), worst(without, "without b")),
-                    *(above(excess_variance(run, names[run.init]), 0.0) for run in variances),
+                    claim_alike(
+                        baseline_experiment_worst_entropy(with_b, "with b"),
+                        baseline_experiment_worst_entropy(without, "without b"),
+                    ),
+                    *(claim_above(baseline_experiment_excess_variance(run, names[run.init]), 0.0) for run in variances),
                 ),
             ),
         ),
@@ -43,13 +46,13 @@ def experiment(scale: Scale) -> Experiment:
                 "baseline-variance",
                 "Variance of the on-policy gradient from batch to batch, summed over all parameters, at final policies",
                 tuple(variances),
-                _variances,
+                _draw_baseline_experiment_variances,
             ),
         ),
     )
 
 
-def _on_policy(scale: Scale, *, baseline: bool) -> Pretraining:
+def _baseline_experiment_run(scale: Scale, *, baseline: bool) -> Pretraining:
     config = dataclasses.replace(
         scale.pretraining(CLASS, alpha=ALPHA, seeds=4).config,
         update="on-policy",
@@ -60,12 +63,12 @@ def _on_policy(scale: Scale, *, baseline: bool) -> Pretraining:
     return Pretraining(CLASS, config)
 
 
-def worst(run: Planned, label: str) -> Quantity:
+def baseline_experiment_worst_entropy(run: Planned, label: str) -> Quantity:
     """E^α of the final policies, per seed."""
     return Quantity(f"E^0.35 {label}", run, lambda stored: Sample.of_seeds(stored.summary["cvar"]))
 
 
-def excess_variance(run: GradientVariance, label: str) -> Quantity:
+def baseline_experiment_excess_variance(run: GradientVariance, label: str) -> Quantity:
     """ln of the variance without b over that with it, on the same batches, per seed."""
 
     def read(stored: Stored) -> Sample:
@@ -75,14 +78,14 @@ def excess_variance(run: GradientVariance, label: str) -> Quantity:
     return Quantity(f"ln (variance without b / with b) at policies trained {label}", run, read)
 
 
-def _variances(found: Found, folder: Path, name: str) -> None:
+def _draw_baseline_experiment_variances(found: Found, folder: Path, name: str) -> None:
     groups = {}
     for run, stored in found.items():
         assert isinstance(run, GradientVariance)
         label = "trained with b" if run.init.config.baseline else "trained without b"
         parts = {"gradient with b": "with_baseline", "gradient without b": "without"}
         groups[label] = {
-            shown: estimate(Sample.of_seeds(np.log10(stored.summary[f"variance_{part}"])))
+            shown: estimate_statistic(Sample.of_seeds(np.log10(stored.summary[f"variance_{part}"])))
             for shown, part in parts.items()
         }
     if groups:

@@ -1,7 +1,7 @@
 """gridworld-counterexample: two maps about equally hard, where risk aversion should make no difference."""
 
 from alphamepol.reproduction import drawings
-from alphamepol.reproduction.claims import Claim, alike, entropy_in, mean_entropy
+from alphamepol.reproduction.claims import Claim, claim_alike, claimed_entropy_in, claimed_mean_entropy
 from alphamepol.reproduction.experiment import Experiment
 from alphamepol.reproduction.scale import Scale
 
@@ -19,13 +19,16 @@ def experiment(scale: Scale) -> Experiment:
                 "counter-grid",
                 "gridworld-counterexample: αMEPOL (0.35) ≈ MEPOL everywhere (50 epochs)",
                 (
-                    alike(mean_entropy(risk_averse), mean_entropy(neutral)),
-                    *(alike(entropy_in(risk_averse, member), entropy_in(neutral, member)) for member in MEMBERS),
+                    claim_alike(claimed_mean_entropy(risk_averse), claimed_mean_entropy(neutral)),
+                    *(
+                        claim_alike(claimed_entropy_in(risk_averse, member), claimed_entropy_in(neutral, member))
+                        for member in MEMBERS
+                    ),
                 ),
             ),
         ),
         drawings=(
-            drawings.entropies("counter-grid", (risk_averse, neutral, random, *alone)),
-            drawings.heat_maps("counter-grid", (neutral, risk_averse, random)),
+            drawings.entropies_drawing("counter-grid", (risk_averse, neutral, random, *alone)),
+            drawings.heat_maps_drawing("counter-grid", (neutral, risk_averse, random)),
         ),
     )

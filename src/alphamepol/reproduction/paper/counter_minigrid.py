@@ -4,7 +4,7 @@ import dataclasses
 
 from alphamepol.estimation.statistics import Sample
 from alphamepol.reproduction import drawings
-from alphamepol.reproduction.claims import Claim, Quantity, alike
+from alphamepol.reproduction.claims import Claim, Quantity, claim_alike
 from alphamepol.reproduction.experiment import Experiment
 from alphamepol.reproduction.planned import Planned
 from alphamepol.reproduction.scale import Scale
@@ -25,14 +25,18 @@ def experiment(scale: Scale) -> Experiment:
             Claim(
                 "counter-minigrid",
                 "minigrid-counterexample: αMEPOL (0.2) ≈ MEPOL on E^0.2 (8 seeds)",
-                (alike(worst_fifth(risk_averse), worst_fifth(neutral), ENCODED),),
+                (
+                    claim_alike(
+                        counter_minigrid_worst_fifth(risk_averse), counter_minigrid_worst_fifth(neutral), ENCODED
+                    ),
+                ),
             ),
         ),
-        drawings=(drawings.entropies("counter-minigrid", (risk_averse, neutral, random)),),
+        drawings=(drawings.entropies_drawing("counter-minigrid", (risk_averse, neutral, random)),),
     )
 
 
-def worst_fifth(run: Planned) -> Quantity:
+def counter_minigrid_worst_fifth(run: Planned) -> Quantity:
     """E^0.2 under p_M, per seed, of fresh mini-batches, whatever α the run had."""
 
     def read(stored: Stored) -> Sample:

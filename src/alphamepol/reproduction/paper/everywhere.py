@@ -4,7 +4,7 @@ import numpy as np
 
 from alphamepol.estimation.statistics import Sample
 from alphamepol.reproduction import drawings
-from alphamepol.reproduction.claims import Claim, Quantity, Statement, below, entropy_in
+from alphamepol.reproduction.claims import Claim, Quantity, Statement, claim_below, claimed_entropy_in
 from alphamepol.reproduction.experiment import Experiment
 from alphamepol.reproduction.planned import Planned
 from alphamepol.reproduction.scale import Scale
@@ -23,10 +23,10 @@ def experiment(scale: Scale) -> Experiment:
     advantage = Statement(
         "the advantage of αMEPOL over MEPOL in GWN is larger with the slope everywhere than with it in the north",
         (
-            (1.0, entropy_in(risk_averse, "GWN", "αMEPOL, slope everywhere,")),
-            (-1.0, entropy_in(neutral, "GWN", "MEPOL, slope everywhere,")),
-            (-1.0, entropy_in(usual[0], "GWN", "αMEPOL, slope in the north,")),
-            (1.0, entropy_in(usual[1], "GWN", "MEPOL, slope in the north,")),
+            (1.0, claimed_entropy_in(risk_averse, "GWN", "αMEPOL, slope everywhere,")),
+            (-1.0, claimed_entropy_in(neutral, "GWN", "MEPOL, slope everywhere,")),
+            (-1.0, claimed_entropy_in(usual[0], "GWN", "αMEPOL, slope in the north,")),
+            (1.0, claimed_entropy_in(usual[1], "GWN", "MEPOL, slope in the north,")),
         ),
         above=0.0,
     )
@@ -38,17 +38,17 @@ def experiment(scale: Scale) -> Experiment:
                 "slope-everywhere",
                 "with the slope over the whole map the advantage of αMEPOL in GWN is larger, but the south is hardly "
                 "reached",
-                (advantage, below(time_in_the_south(risk_averse, "GWN"), HARDLY)),
+                (advantage, claim_below(everywhere_experiment_time_in_south(risk_averse, "GWN"), HARDLY)),
             ),
         ),
         drawings=(
-            drawings.entropies("everywhere", (risk_averse, neutral, random, *alone)),
-            drawings.heat_maps("everywhere", (neutral, risk_averse, random)),
+            drawings.entropies_drawing("everywhere", (risk_averse, neutral, random, *alone)),
+            drawings.heat_maps_drawing("everywhere", (neutral, risk_averse, random)),
         ),
     )
 
 
-def time_in_the_south(run: Planned, member: str) -> Quantity:
+def everywhere_experiment_time_in_south(run: Planned, member: str) -> Quantity:
     """The share of time in the southern half of the map, per seed."""
 
     def read(stored: Stored) -> Sample:

@@ -4,7 +4,14 @@ import numpy as np
 
 from alphamepol.estimation.statistics import Sample
 from alphamepol.reproduction import drawings
-from alphamepol.reproduction.claims import Claim, Quantity, above, below, final_return, greater
+from alphamepol.reproduction.claims import (
+    Claim,
+    Quantity,
+    claim_above,
+    claim_below,
+    claim_greater,
+    claimed_final_return,
+)
 from alphamepol.reproduction.experiment import Experiment
 from alphamepol.reproduction.planned import Metatraining
 from alphamepol.reproduction.scale import Scale
@@ -29,7 +36,7 @@ def experiment(scale: Scale) -> Experiment:
         for name in CLASSES
         for member in MEMBERS[name]
     }
-    of_member = {member: [final_return(run) for run in runs[member]] for member in runs}
+    of_member = {member: [claimed_final_return(run) for run in runs[member]] for member in runs}
     return Experiment(
         name="meta-training",
         title="Meta-training: MAML+R, DIAYN and MAML+DIAYN",
@@ -37,28 +44,28 @@ def experiment(scale: Scale) -> Experiment:
             Claim(
                 "meta",
                 "TRPO from αMEPOL beats MAML+R and MAML+DIAYN in GWS, GWN and MultiGrid",
-                tuple(greater(values[0], other) for values in of_member.values() for other in values[1:3]),
+                tuple(claim_greater(values[0], other) for values in of_member.values() for other in values[1:3]),
             ),
             Claim(
                 "meta-adapts",
                 "MAML+R adapts within its one inner step; DIAYN's discriminability grows in gridworld-slope, stalls in "
                 "multigrid",
                 (
-                    *(above(inner_gain(run), 0.0) for run in maml.values()),
-                    above(growth(diayn["gridworld-slope"]), GROWTH),
-                    below(growth(diayn["multigrid"]), GROWTH),
+                    *(claim_above(meta_experiment_inner_gain(run), 0.0) for run in maml.values()),
+                    claim_above(meta_experiment_skill_growth(diayn["gridworld-slope"]), GROWTH),
+                    claim_below(meta_experiment_skill_growth(diayn["multigrid"]), GROWTH),
                 ),
             ),
         ),
         drawings=(
-            *(drawings.returns("meta", member, runs[member]) for member in runs),
-            *(drawings.adaptation("meta", maml[name]) for name in CLASSES),
-            *(drawings.discriminability("meta", diayn[name]) for name in CLASSES),
+            *(drawings.returns_drawing("meta", member, runs[member]) for member in runs),
+            *(drawings.adaptation_drawing("meta", maml[name]) for name in CLASSES),
+            *(drawings.discriminability_drawing("meta", diayn[name]) for name in CLASSES),
         ),
     )
 
 
-def inner_gain(run: Metatraining) -> Quantity:
+def meta_experiment_inner_gain(run: Metatraining) -> Quantity:
     """What the inner step adds to the return, mean of the last ten iterations, per seed."""
 
     def read(stored: Stored) -> Sample:
@@ -68,7 +75,7 @@ def inner_gain(run: Metatraining) -> Quantity:
     return Quantity(f"gain by the inner step of {run.label} on {run.class_name}", run, read)
 
 
-def growth(run: Metatraining) -> Quantity:
+def meta_experiment_skill_growth(run: Metatraining) -> Quantity:
     """How much discriminability grows from the first tenth of the epochs to the last, per seed."""
 
     def read(stored: Stored) -> Sample:

@@ -4,7 +4,7 @@ The paper claims nothing of the entropies, which depend on the encoder; they sta
 """
 
 from alphamepol.reproduction import drawings
-from alphamepol.reproduction.claims import Claim, alike, final_return, greater
+from alphamepol.reproduction.claims import Claim, claim_alike, claim_greater, claimed_final_return
 from alphamepol.reproduction.experiment import Experiment
 from alphamepol.reproduction.scale import Scale
 
@@ -19,7 +19,7 @@ def experiment(scale: Scale) -> Experiment:
     random, alone = scale.untrained(CLASS), [scale.specialist(CLASS, number, 2) for number in range(2)]
     inits = (risk_averse, neutral, None)
     runs = {member: [scale.finetuning(CLASS, member, init, seeds=5) for init in inits] for member in MEMBERS}
-    easy, adverse = ([final_return(run) for run in runs[member]] for member in MEMBERS)
+    easy, adverse = ([claimed_final_return(run) for run in runs[member]] for member in MEMBERS)
     return Experiment(
         name="minigrid",
         title="MiniGrid",
@@ -28,17 +28,17 @@ def experiment(scale: Scale) -> Experiment:
                 "minigrid-finetune",
                 "EasyG: MEPOL slightly above αMEPOL; AdvG: αMEPOL clearly above MEPOL; both above Random",
                 (
-                    greater(easy[1], easy[0]),
-                    alike(easy[1], easy[0], SLIGHTLY),
-                    greater(adverse[0], adverse[1], by=CLEARLY),
-                    *(greater(one, member[2]) for member in (easy, adverse) for one in member[:2]),
+                    claim_greater(easy[1], easy[0]),
+                    claim_alike(easy[1], easy[0], SLIGHTLY),
+                    claim_greater(adverse[0], adverse[1], by=CLEARLY),
+                    *(claim_greater(one, member[2]) for member in (easy, adverse) for one in member[:2]),
                 ),
             ),
         ),
         drawings=(
-            drawings.renders("minigrid", "The two grids, and what the agent sees.", PICTURES),
-            drawings.entropies("minigrid", (risk_averse, neutral, random, *alone)),
-            drawings.heat_maps("minigrid", (neutral, risk_averse, random)),
-            *(drawings.returns("minigrid", member, runs[member]) for member in MEMBERS),
+            drawings.renders_drawing("minigrid", "The two grids, and what the agent sees.", PICTURES),
+            drawings.entropies_drawing("minigrid", (risk_averse, neutral, random, *alone)),
+            drawings.heat_maps_drawing("minigrid", (neutral, risk_averse, random)),
+            *(drawings.returns_drawing("minigrid", member, runs[member]) for member in MEMBERS),
         ),
     )

@@ -5,7 +5,16 @@ import numpy as np
 from alphamepol.estimation.risk import weighted_cvar
 from alphamepol.estimation.statistics import Sample
 from alphamepol.reproduction import drawings
-from alphamepol.reproduction.claims import Claim, Quantity, above, alike, below, entropy_in, greater, mean_entropy
+from alphamepol.reproduction.claims import (
+    Claim,
+    Quantity,
+    claim_above,
+    claim_alike,
+    claim_below,
+    claim_greater,
+    claimed_entropy_in,
+    claimed_mean_entropy,
+)
 from alphamepol.reproduction.experiment import Experiment
 from alphamepol.reproduction.planned import Planned
 from alphamepol.reproduction.scale import Scale
@@ -29,53 +38,59 @@ def experiment(scale: Scale) -> Experiment:
             Claim(
                 "slope-mean",
                 "E^1 over p_M is about the same for αMEPOL and MEPOL",
-                (alike(mean_entropy(risk_averse), mean_entropy(neutral)),),
+                (claim_alike(claimed_mean_entropy(risk_averse), claimed_mean_entropy(neutral)),),
             ),
             Claim(
                 "slope-easy",
                 "in GWS, MEPOL > αMEPOL, MEPOL near the member's own optimum (trained on GWS alone)",
                 (
-                    greater(entropy_in(neutral, "GWS"), entropy_in(risk_averse, "GWS")),
-                    alike(entropy_in(neutral, "GWS"), entropy_in(alone["GWS"], "GWS", "a policy trained there alone,")),
+                    claim_greater(claimed_entropy_in(neutral, "GWS"), claimed_entropy_in(risk_averse, "GWS")),
+                    claim_alike(
+                        claimed_entropy_in(neutral, "GWS"),
+                        claimed_entropy_in(alone["GWS"], "GWS", "a policy trained there alone,"),
+                    ),
                 ),
             ),
             Claim(
                 "slope-adverse",
                 "in GWN, αMEPOL ≫ MEPOL",
-                (greater(entropy_in(risk_averse, "GWN"), entropy_in(neutral, "GWN"), by=MUCH),),
+                (claim_greater(claimed_entropy_in(risk_averse, "GWN"), claimed_entropy_in(neutral, "GWN"), by=MUCH),),
             ),
             Claim(
                 "slope-robust",
                 "αMEPOL explores GWS and GWN about equally",
-                (alike(entropy_in(risk_averse, "GWS"), entropy_in(risk_averse, "GWN")),),
+                (claim_alike(claimed_entropy_in(risk_averse, "GWS"), claimed_entropy_in(risk_averse, "GWN")),),
             ),
             Claim(
                 "slope-tail",
                 "of 200 trajectories under p_M, MEPOL's H has a heavy lower tail, αMEPOL's does not",
-                (above(lower_tail(neutral), HEAVY), below(lower_tail(risk_averse), HEAVY)),
+                (
+                    claim_above(slope_experiment_lower_tail(neutral), HEAVY),
+                    claim_below(slope_experiment_lower_tail(risk_averse), HEAVY),
+                ),
             ),
         ),
         drawings=(
-            drawings.entropies("slope", (risk_averse, neutral, random, *alone.values())),
-            drawings.histogram("slope", (neutral, risk_averse)),
-            drawings.heat_maps("slope", (neutral, risk_averse, random, *alone.values())),
+            drawings.entropies_drawing("slope", (risk_averse, neutral, random, *alone.values())),
+            drawings.histogram_drawing("slope", (neutral, risk_averse)),
+            drawings.heat_maps_drawing("slope", (neutral, risk_averse, random, *alone.values())),
         ),
     )
 
 
-def lower_tail(run: Planned) -> Quantity:
+def slope_experiment_lower_tail(run: Planned) -> Quantity:
     """How far the worst tenth of trajectories under p_M lies below the median, per seed."""
 
     def read(stored: Stored) -> Sample:
         evaluation = stored.evaluation
         values = evaluation.trajectory_entropies
         weights = np.repeat(np.array(evaluation.probabilities), values.shape[-1]) / values.shape[-1]
-        return Sample.of_seeds([_depth(seed.ravel().astype(float), weights) for seed in values])
+        return Sample.of_seeds([_slope_experiment_tail_depth(seed.ravel().astype(float), weights) for seed in values])
 
     return Quantity(f"depth of the lower tail of {run.label}", run, read)
 
 
-def _depth(values: np.ndarray, weights: np.ndarray) -> float:
+def _slope_experiment_tail_depth(values: np.ndarray, weights: np.ndarray) -> float:
     order = np.argsort(values)
     median = values[order][np.searchsorted(np.cumsum(weights[order]), 0.5)]
     return float(median - weighted_cvar(values, weights, 0.1))

@@ -1,7 +1,7 @@
 """gridworld-slope: TRPO from the pre-trained policies."""
 
 from alphamepol.reproduction import drawings
-from alphamepol.reproduction.claims import Claim, above, alike, final_return
+from alphamepol.reproduction.claims import Claim, claim_above, claim_alike, claimed_final_return
 from alphamepol.reproduction.experiment import Experiment
 from alphamepol.reproduction.scale import Scale
 
@@ -15,7 +15,7 @@ NEAR = 0.15
 def experiment(scale: Scale) -> Experiment:
     inits = [scale.pretraining(CLASS, alpha=0.2), scale.pretraining(CLASS, alpha=1.0), None]
     runs = {member: [scale.finetuning(CLASS, member, init) for init in inits] for member in MEMBERS}
-    easy, adverse = ([final_return(run) for run in runs[member]] for member in MEMBERS)
+    easy, adverse = ([claimed_final_return(run) for run in runs[member]] for member in MEMBERS)
     return Experiment(
         name="slope-finetuning",
         title="gridworld-slope: reinforcement learning from the pre-trained policies",
@@ -24,12 +24,12 @@ def experiment(scale: Scale) -> Experiment:
                 "slope-finetune",
                 "TRPO return over 50 goals: αMEPOL high in both; MEPOL high in GWS, near Random in GWN",
                 (
-                    above(easy[0], HIGH),
-                    above(adverse[0], HIGH),
-                    above(easy[1], HIGH),
-                    alike(adverse[1], adverse[2], NEAR),
+                    claim_above(easy[0], HIGH),
+                    claim_above(adverse[0], HIGH),
+                    claim_above(easy[1], HIGH),
+                    claim_alike(adverse[1], adverse[2], NEAR),
                 ),
             ),
         ),
-        drawings=tuple(drawings.returns("slope", member, runs[member]) for member in MEMBERS),
+        drawings=tuple(drawings.returns_drawing("slope", member, runs[member]) for member in MEMBERS),
     )

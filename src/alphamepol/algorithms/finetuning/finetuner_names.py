@@ -12,17 +12,17 @@ module `learner` the algorithm as `FINETUNER`. The first is the one that is used
 DEFAULT = next(iter(FINETUNERS))
 
 
-def own_settings(algorithm: str) -> FinetuneConfig:
+def own_settings_by_finetuner_name(algorithm: str) -> FinetuneConfig:
     """The settings of an algorithm for a class that has none of its own."""
-    return importlib.import_module(f"{_folder(algorithm)}.config").OWN
+    return importlib.import_module(f"{_folder_by_finetuner_name(algorithm)}.config").OWN
 
 
-def entry_point(algorithm: str) -> str:
+def module_by_finetuner_name(algorithm: str) -> str:
     """The module that has the algorithm."""
-    return f"{_folder(algorithm)}.learner"
+    return f"{_folder_by_finetuner_name(algorithm)}.learner"
 
 
-def _folder(algorithm: str) -> str:
+def _folder_by_finetuner_name(algorithm: str) -> str:
     if algorithm not in FINETUNERS:
         raise InputError(f"algorithm: {algorithm!r} is not known, only {', '.join(FINETUNERS)}")
     return FINETUNERS[algorithm]

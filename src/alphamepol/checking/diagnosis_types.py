@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from alphamepol.algorithms.alphamepol.baseline import BaselineTradeOff
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
-from alphamepol.checking.lots import Draws, share_between
-from alphamepol.checking.scales import ComponentScales
+from alphamepol.checking.component_scales import ComponentScales
+from alphamepol.checking.member_shares import Draws, member_share_of_variance
 from alphamepol.estimation.statistics import bootstrap_interval
-from alphamepol.estimation.theory import BaselineTradeOff
 from alphamepol.measuring.aliasing import Aliasing
 from alphamepol.measuring.bounds import Bounds
 from alphamepol.measuring.sensitivity import Learned, Sensitivity
@@ -86,7 +86,7 @@ class Diagnosis:
     def between(self) -> float:
         """The part of the variance of entropies that is between members; NaN where particles coincide."""
         whole = np.isfinite(self.entropies).all()
-        return share_between(self.entropies, self.probabilities) if whole else math.nan
+        return member_share_of_variance(self.entropies, self.probabilities) if whole else math.nan
 
     @property
     def fewest(self) -> int:

@@ -8,7 +8,7 @@ from alphamepol.sampling.trajectories import Trajectories
 
 
 @jax.jit
-def measure_scales(policies: Policy, trajectories: Trajectories) -> Policy:
+def measure_policy_scales(policies: Policy, trajectories: Trajectories) -> Policy:
     """Take trajectories into what the policies' memories and scalings divide by."""
 
     def one(policy: Policy, trajectories: Trajectories) -> Policy:

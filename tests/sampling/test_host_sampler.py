@@ -17,7 +17,7 @@ from alphamepol.errors import RunError
 from alphamepol.policies.fresh import fresh_policy
 from alphamepol.policies.policy import Policy, stack_policies
 from alphamepol.policies.shape import PolicyShape
-from alphamepol.sampling.sampler import collect, collect_episodes
+from alphamepol.sampling.sampler import collect_episodes_with_sampler, collect_with_sampler
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.settings.policy import PolicySettings
 
@@ -33,7 +33,7 @@ def sample(environment_class: HostClass, members, *, batch=2, horizon=40, memory
     members = jnp.array(members)
     keys = jax.random.split(jax.random.key(5), len(members))
     policies = policies_for(environment_class, len(members), memory)
-    return collect(policies, environment_class, members, batch=batch, horizon=horizon, keys=keys)
+    return collect_with_sampler(policies, environment_class, members, batch=batch, horizon=horizon, keys=keys)
 
 
 def bits(trajectories: Trajectories) -> list[np.ndarray]:
@@ -150,7 +150,7 @@ def episodes_of(environment_class: HostClass, tasks, horizon=60):
     keys = jax.random.split(jax.random.key(8), len(tasks))
     policies = policies_for(environment_class, len(tasks))
     size = {"trajectories": 5, "horizon": horizon}
-    return collect_episodes(
+    return collect_episodes_with_sampler(
         policies, environment_class, environment_class.names[0], stack_tasks(tasks), **size, keys=keys
     )
 

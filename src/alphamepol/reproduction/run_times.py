@@ -13,11 +13,11 @@ import jax.numpy as jnp
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.finetuning.config import FinetuneConfig
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
-from alphamepol.compute.machine import cores
-from alphamepol.environments.registry import StepCost, find_entry
+from alphamepol.compute.devices import device_name
+from alphamepol.compute.machine import machine_cores
+from alphamepol.environments.registry import StepCost, find_registered_class
 from alphamepol.reproduction.planned import AnyConfig, Identity, Planned
 from alphamepol.reproduction.store import Store
-from alphamepol.runs.description import device_name
 from alphamepol.runs.metrics import read_metrics
 
 # Rough numbers; what is measured on the way corrects them.
@@ -47,13 +47,13 @@ class Clock:
         if not lines:
             return 1.0
         done: int = lines[-1]["epoch" if "epoch" in lines[-1] else "iteration"] + 1
-        return 1 - min(1.0, done / _steps_of(run.config))
+        return 1 - min(1.0, done / _steps_for_run_time(run.config))
 
     def _rough(self, class_name: str, config: AnyConfig, identity: Identity) -> float:
-        kind, entry = _backend(), find_entry(class_name)
+        kind, entry = _backend_for_run_time(), find_registered_class(class_name)
         cost = entry.cost if entry else StepCost()
-        flops, updates, steps = _work(cost, config, identity)
-        stepping = steps / (cost.host_steps_per_second * cores()) if cost.host_steps_per_second else 0.0
+        flops, updates, steps = _work_for_run_time(cost, config, identity)
+        stepping = steps / (cost.host_steps_per_second * machine_cores()) if cost.host_steps_per_second else 0.0
         return OVERHEAD[kind] + flops / (self._rate * SHARE[kind]) + updates * UPDATE[kind] + stepping
 
     def _correction(self, run: Planned) -> float:
@@ -72,17 +72,17 @@ class Clock:
 
     @cached_property
     def _rate(self) -> float:
-        return product_rate()
+        return product_rate_for_run_times()
 
 
-def _steps_of(config: AnyConfig) -> int:
+def _steps_for_run_time(config: AnyConfig) -> int:
     """Epochs or iterations of a run."""
     if isinstance(config, MetatrainConfig):
         return config.epochs if config.method == "diayn" else config.iterations
     return config.epochs if isinstance(config, PretrainConfig) else config.iterations
 
 
-def _work(cost: StepCost, config: AnyConfig, identity: Identity) -> tuple[float, float, int]:
+def _work_for_run_time(cost: StepCost, config: AnyConfig, identity: Identity) -> tuple[float, float, int]:
     """Floating-point operations, updates of DIAYN, and steps of environments."""
     command = identity["command"]
     row = 2.0 * (sum(a * b for a, b in pairwise(config.hidden)) + 4 * sum(config.hidden))
@@ -92,7 +92,11 @@ def _work(cost: StepCost, config: AnyConfig, identity: Identity) -> tuple[float,
         return 35 * steps * row, 0.0, steps
     if isinstance(config, MetatrainConfig):
         if config.method == "diayn":
-            return 0.0, float(config.epochs * config.steps * (config.seeds if _backend() == "cpu" else 1)), 0
+            return (
+                0.0,
+                float(config.epochs * config.steps * (config.seeds if _backend_for_run_time() == "cpu" else 1)),
+                0,
+            )
         steps = config.iterations * config.tasks * config.trajectories * config.horizon * config.seeds
         return 181 * steps * row, 0.0, 0
     if command == "untrained":
@@ -108,13 +112,13 @@ def _work(cost: StepCost, config: AnyConfig, identity: Identity) -> tuple[float,
     return passes * steps * row, 0.0, steps
 
 
-def _backend() -> str:
+def _backend_for_run_time() -> str:
     return "cpu" if jax.default_backend() == "cpu" else "gpu"
 
 
-def product_rate(width: int = 300, products: int = 50, rounds: int = 3) -> float:
+def product_rate_for_run_times(width: int = 300, products: int = 50, rounds: int = 3) -> float:
     """FLOPs a second of float32 products like those of a hidden layer, at their best."""
-    rows = 1600 if _backend() == "cpu" else 400_000
+    rows = 1600 if _backend_for_run_time() == "cpu" else 400_000
     weights = jax.random.normal(jax.random.key(0), (width, width)) / width**0.5
     chain = jax.jit(lambda x: jax.lax.fori_loop(0, products, lambda _, x: weights @ x, x))
     x = jax.block_until_ready(chain(jnp.ones((width, rows))))

@@ -42,7 +42,7 @@ class Cells:
         return found
 
 
-def partition(points: Float[np.ndarray, "points dimension"], cells: int = CELLS) -> Cells:
+def partition_into_cells(points: Float[np.ndarray, "points dimension"], cells: int = CELLS) -> Cells:
     """Cells for particles of all members: a grid over the middle 99 % of each coordinate, or what is nearest to some
     of the particles."""
     dimension = points.shape[1]
@@ -55,13 +55,13 @@ def partition(points: Float[np.ndarray, "points dimension"], cells: int = CELLS)
     return Cells(edges=tuple(np.linspace(*ends, along + 1)[1:-1] for ends in zip(low, high, strict=True)))
 
 
-def shares(counts: Float[np.ndarray, "trajectories cells"]) -> Float[np.ndarray, " cells"]:
+def shares_of_cells(counts: Float[np.ndarray, "trajectories cells"]) -> Float[np.ndarray, " cells"]:
     """The state distribution of one member, from how often each trajectory was in each cell."""
     total = counts.sum(axis=0)
     return total / total.sum()
 
 
-def total_variation(first: Float[np.ndarray, " cells"], second: Float[np.ndarray, " cells"]) -> float:
+def total_variation_distance(first: Float[np.ndarray, " cells"], second: Float[np.ndarray, " cells"]) -> float:
     return float(0.5 * np.abs(first - second).sum())
 
 
@@ -82,26 +82,30 @@ class Variation:
         return max(0.0, sum(self.tried) / 2)
 
 
-def variation(first: Float[np.ndarray, "trajectories cells"], second: Float[np.ndarray, "others cells"]) -> Variation:
+def variation_distance(
+    first: Float[np.ndarray, "trajectories cells"], second: Float[np.ndarray, "others cells"]
+) -> Variation:
     """(D1) of a pair, from how often each trajectory was in each cell."""
-    high = total_variation(shares(first), shares(second))
+    high = total_variation_distance(shares_of_cells(first), shares_of_cells(second))
     halves = [(first[i::2], second[i::2]) for i in range(2)]
     if any(half.sum() == 0 for pair in halves for half in pair):  # one trajectory cannot be halved
         return Variation(high, (0.0, 0.0), (0.0, 0.0))
-    differences = [shares(one) - shares(other) for one, other in halves]
+    differences = [shares_of_cells(one) - shares_of_cells(other) for one, other in halves]
     found = [float(0.5 * np.abs(difference).sum()) for difference in differences]
     tried = [float(differences[1 - i][differences[i] > 0].sum()) for i in range(2)]
     return Variation(high, (found[0], found[1]), (tried[0], tried[1]))
 
 
-def diameter(variations: Sequence[Variation]) -> tuple[float, float]:
+def diameter_of_distances(variations: Sequence[Variation]) -> tuple[float, float]:
     """(D1) of all pairs, too low and too high on average: the pair that half of the trajectories have farthest apart,
     as the others see it; and the largest of all."""
     low = [max(variations, key=lambda one: one.found[i]).tried[i] for i in range(2)]
     return max(0.0, sum(low) / 2), max(one.high for one in variations)
 
 
-def wasserstein(first: Float[np.ndarray, "points dimension"], second: Float[np.ndarray, "points dimension"]) -> float:
+def wasserstein_distance(
+    first: Float[np.ndarray, "points dimension"], second: Float[np.ndarray, "points dimension"]
+) -> float:
     """W_1 of two equally large samples: the mean distance under the best way to pair them."""
     distances = cdist(first, second)
     return float(distances[linear_sum_assignment(distances)].mean())
@@ -115,7 +119,9 @@ class StepSample:
     change: Float[np.ndarray, "steps changes"]
 
 
-def step_contrasts(asked: Sequence[StepSample], known: Sequence[StepSample]) -> Float[np.ndarray, "members members"]:
+def distances_by_step_contrasts(
+    asked: Sequence[StepSample], known: Sequence[StepSample]
+) -> Float[np.ndarray, "members members"]:
     """How well steps tell members apart that cannot be put into the same state; `known` are of other trajectories.
 
     For each step that is asked about, the most similar one known of its own member, and of the other: how often is the
@@ -134,12 +140,7 @@ def step_contrasts(asked: Sequence[StepSample], known: Sequence[StepSample]) -> 
     return found
 
 
-def one_step_bound(starts: float, differ: float, horizon: int) -> float:
-    """(D2): D is at most the variation of the starts, and T times that of a step."""
-    return starts + horizon * differ
-
-
-def lipschitz(
+def lipschitz_constant_of_distances(
     points: Float[np.ndarray, "points dimension"], reached: Float[np.ndarray, "points draws dimension"]
 ) -> float:
     """L: by how much a step can pull states apart, from those reached with common random numbers.
@@ -152,104 +153,11 @@ def lipschitz(
     return float(np.max(after[apart] / before[apart], initial=0.0))
 
 
-def wasserstein_bound(starts: float, step: float, lipschitz: float, horizon: int) -> float:
-    """(D3): (1 − L^T)/(1 − L) times the largest W_1 of a step, and what is left of the distance of the starts."""
-    if not math.isfinite(lipschitz):
-        return 0.0 if step == starts == 0 else math.inf
-    with np.errstate(over="ignore"):
-        last = float(np.float64(lipschitz) ** horizon)
-    factor = float(horizon) if lipschitz == 1 else (1 - last) / (1 - lipschitz)
-    moved = 0.0 if step == 0 else step * factor
-    return moved + (0.0 if starts == 0 else starts * max(lipschitz, last))
-
-
-def entropy_of_cells(probabilities: Float[np.ndarray, " cells"]) -> float:
+def entropy_of_distance_cells(probabilities: Float[np.ndarray, " cells"]) -> float:
     inside = probabilities[probabilities > 0]
     return float(-(inside * np.log(inside)).sum())
 
 
-def entropy_gap_bound(diameter: float, smallest: float) -> float:
-    """(D4): D²/σ + D ln(1/σ), σ the smallest probability of a cell; infinite if a member never is in some cell."""
-    if diameter == 0:
-        return 0.0
-    return math.inf if smallest == 0 else diameter**2 / smallest - diameter * math.log(smallest)
-
-
-def sharp_entropy_gap_bound(diameter: float, cells: int) -> float:
-    """(D5): D ln(K − 1) + h(D), the largest difference that two distributions on K cells can have; never infinite."""
-    if diameter >= 1 - 1 / cells:
-        return math.log(cells)
-    flip = entropy_of_cells(np.array([diameter, 1 - diameter]))
-    return diameter * math.log(max(1, cells - 1)) + flip
-
-
-@dataclass(frozen=True)
-class BaselineTradeOff:
-    """How many samples it takes before the gradient without the baseline b is the better one.
-
-    All is of one direction u of the parameters: the samples are f·u, one for each mini-batch.
-    """
-
-    value_at_risk: float
-    largest_score: float
-    """U: of |f·u|."""
-    range: float
-    """1/η: between the largest and the smallest sample of the gradient without b, f·u (H − VaR) in the tail, else 0."""
-    bias_bound: float
-    """U α |b|."""
-    bias: float
-    """What b was found to change in the mean; the absolute value, chance included."""
-    samples: float
-    """n* (D6); infinite if nothing is to be gained by more."""
-    crossing: float
-    """(D7): where the mean squared errors of the two cross; 0 if that without b is smaller always, infinite if no bias
-    was found beyond chance."""
-
-
-def baseline_trade_off(
-    scores: Float[np.ndarray, " samples"],
-    entropies: Float[np.ndarray, " samples"],
-    tail: int,
-    *,
-    confidence: float = 0.05,
-    accuracy: float = math.inf,
-) -> BaselineTradeOff:
-    """(D6) and (D7), from the scores f·u and entropies of mini-batches, of which `tail` are the worst.
-
-    `confidence` is δ; `accuracy` is Δ, what the gradient is to be known to if that is less than the bias.
-    """
-    alpha = tail / len(entropies)
-    order = np.argsort(entropies, kind="stable")
-    value_at_risk = float(entropies[order[tail - 1]])
-    inside = np.zeros(len(entropies))
-    inside[order[:tail]] = 1.0
-    without, with_baseline = scores * (entropies - value_at_risk) * inside, scores * entropies * inside
-    largest, range_ = float(np.abs(scores).max()), float(np.ptp(without))
-    bias_bound = largest * alpha * abs(value_at_risk)
-    bias = abs(value_at_risk * float(np.mean(scores * inside)))
-    wanted = min(bias_bound, accuracy)
-    gained = float(without.var(ddof=1) - with_baseline.var(ddof=1))
-    chance = value_at_risk**2 * float((scores * inside).var(ddof=1)) / len(scores)
-    squared_bias = max(0.0, bias**2 - chance)
-    crossing = 0.0 if gained <= 0 else gained / squared_bias if squared_bias > 0 else math.inf
-    return BaselineTradeOff(
-        value_at_risk=value_at_risk,
-        largest_score=largest,
-        range=range_,
-        bias_bound=bias_bound,
-        bias=bias,
-        samples=samples_needed(confidence, range_, wanted),
-        crossing=crossing,
-    )
-
-
-def samples_needed(confidence: float, range_: float, accuracy: float) -> float:
-    """n of Hoeffding's inequality: the mean of so many samples is within `accuracy` with probability 1 − δ."""
-    if range_ == 0:
-        return 0.0
-    return math.inf if accuracy == 0 else math.log(2 / confidence) * range_**2 / (2 * accuracy**2)
-
-
-def pairs(count: int) -> Sequence[tuple[int, int]]:
+def pairs_for_distances(count: int) -> Sequence[tuple[int, int]]:
     """All pairs of different members, each once."""
     return [(i, j) for i in range(count) for j in range(i + 1, count)]

@@ -6,10 +6,10 @@ import json
 import pytest
 
 from alphamepol import MetatrainConfig, PretrainConfig, TrpoConfig
-from alphamepol.reproduction.estimates import Clock
+from alphamepol.compute.devices import device_name
 from alphamepol.reproduction.planned import Finetuning, GradientVariance, Metatraining, Pretraining, Untrained
+from alphamepol.reproduction.run_times import Clock
 from alphamepol.reproduction.store import Store
-from alphamepol.runs.description import device_name
 from alphamepol.settings.conversion import settings_to_dict
 
 RUN = Pretraining("gridworld-slope", PretrainConfig(epochs=100))

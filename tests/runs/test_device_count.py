@@ -11,7 +11,7 @@ import pytest
 
 from alphamepol import InputError, make
 from alphamepol.cli.main import main
-from alphamepol.runs.devices import check_devices
+from alphamepol.runs.device_count import check_device_count
 
 GRIDWORLDS = make("gridworld-slope")
 
@@ -51,18 +51,18 @@ def test_more_devices_than_there_are_are_refused(words: str, capsys) -> None:
 
 def test_no_device_is_too_few() -> None:
     with pytest.raises(InputError, match=r"^devices: 0 was given"):
-        check_devices(0, GRIDWORLDS, {"seeds": 7})
+        check_device_count(0, GRIDWORLDS, {"seeds": 7})
 
 
 def test_what_runs_on_the_host_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jax.local_devices", lambda: list(range(4)))
     with pytest.raises(InputError, match="devices: 2 was given; class ant-stairs runs on the host"):
-        check_devices(2, make("ant-stairs"), {"seeds": 2})
+        check_device_count(2, make("ant-stairs"), {"seeds": 2})
 
 
 def test_devices_that_cannot_share_evenly_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jax.local_devices", lambda: list(range(4)))
-    check_devices(4, GRIDWORLDS, {"seeds": 3, "mini-batches": 40})
+    check_device_count(4, GRIDWORLDS, {"seeds": 3, "mini-batches": 40})
     sentence = "devices: 4 was given; 3 seeds or 10 mini-batches cannot be shared evenly by so many, only by 1, 2, 3"
     with pytest.raises(InputError, match=sentence):
-        check_devices(4, GRIDWORLDS, {"seeds": 3, "mini-batches": 10})
+        check_device_count(4, GRIDWORLDS, {"seeds": 3, "mini-batches": 10})

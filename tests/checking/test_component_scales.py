@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alphamepol.checking.lots import draws, share_between, tail_shares
-from alphamepol.checking.scales import scale_of, wild_component
+from alphamepol.checking.component_scales import component_scales_of, wild_component_scale
+from alphamepol.checking.member_shares import member_share_of_draws, member_share_of_variance, member_shares_of_tail
 from alphamepol.estimation.risk import weighted_cvar
-from alphamepol.measuring.aliasing import aliasing
+from alphamepol.measuring.aliasing import measure_aliasing
 
 
 @settings(deadline=None, derandomize=True)
@@ -17,7 +17,7 @@ def test_twins_are_those_of_comparing_all_with_all(seed, minibatches, particles)
     random = np.random.default_rng(seed)
     points = random.integers(0, 3, (minibatches, particles, 2)).astype(np.float32)
     valid = random.uniform(size=(minibatches, particles)) < 0.8
-    found = aliasing(points, valid)
+    found = measure_aliasing(points, valid)
     twins, largest = 0, 1
     for of, inside in zip(points, valid, strict=True):
         some = of[inside]
@@ -32,14 +32,14 @@ def test_the_smallest_safe_k_is_the_first_with_finite_entropy():
     from alphamepol import knn_entropy
 
     points = np.concatenate([np.zeros((5, 2)), np.random.default_rng(0).normal(size=(40, 2))]).astype(np.float32)
-    safe = aliasing(points[None], np.ones((1, 45), bool)).largest
+    safe = measure_aliasing(points[None], np.ones((1, 45), bool)).largest
     assert not np.isfinite(knn_entropy(points, safe - 1))
     assert np.isfinite(knn_entropy(points, safe))
 
 
 def test_a_scale_is_mean_deviation_and_ends():
     values = np.array([[1.0, 10.0], [3.0, 10.0]])
-    found = scale_of(values)
+    found = component_scales_of(values)
     assert found.mean.tolist() == [2.0, 10.0]
     assert found.deviation.tolist() == [1.0, 0.0]
     assert (found.low.tolist(), found.high.tolist()) == ([1.0, 10.0], [3.0, 10.0])
@@ -60,16 +60,16 @@ def test_a_scale_is_mean_deviation_and_ends():
 )
 def test_numbers_far_from_one_are_wild_if_they_are_large_or_all_small(factors, wild):
     values = np.random.default_rng(0).normal(size=(1000, 2)) * np.array(factors)
-    assert wild_component(scale_of(values)) == wild
+    assert wild_component_scale(component_scales_of(values)) == wild
 
 
 def test_a_constant_can_be_too_large_but_makes_nothing_visible():
     moving = np.random.default_rng(0).normal(size=100)
-    assert wild_component(scale_of(np.column_stack([moving, np.full(100, 1e6)]))) == 1
-    assert wild_component(scale_of(np.column_stack([moving, np.full(100, 1.0)]))) is None
-    assert wild_component(scale_of(np.column_stack([1e-3 * moving, np.full(100, 1.0)]))) == 0
-    assert wild_component(scale_of(np.column_stack([1e-3 * moving, np.zeros(100)]))) == 0
-    assert wild_component(scale_of(np.zeros((100, 2)))) is None
+    assert wild_component_scale(component_scales_of(np.column_stack([moving, np.full(100, 1e6)]))) == 1
+    assert wild_component_scale(component_scales_of(np.column_stack([moving, np.full(100, 1.0)]))) is None
+    assert wild_component_scale(component_scales_of(np.column_stack([1e-3 * moving, np.full(100, 1.0)]))) == 0
+    assert wild_component_scale(component_scales_of(np.column_stack([1e-3 * moving, np.zeros(100)]))) == 0
+    assert wild_component_scale(component_scales_of(np.zeros((100, 2)))) is None
 
 
 @given(st.floats(0.01, 0.99), st.integers(1, 12))
@@ -77,7 +77,7 @@ def test_a_constant_can_be_too_large_but_makes_nothing_visible():
 def test_lots_are_binomial(probability, minibatches):
     from scipy.stats import binom
 
-    found = draws(probability, minibatches)
+    found = member_share_of_draws(probability, minibatches)
     counts = np.arange(minibatches + 1)
     chances = binom.pmf(counts, minibatches, probability)
     assert found.expected == pytest.approx(counts @ chances)
@@ -91,7 +91,7 @@ def test_shares_of_the_tail_add_up_to_its_mean(seed, alpha):
     random = np.random.default_rng(seed)
     probabilities = random.dirichlet(np.ones(3))
     entropies = np.repeat(random.normal(size=(3, 1)), 4, axis=1)  # all of a member alike
-    shares = tail_shares(entropies, probabilities.tolist(), alpha)
+    shares = member_shares_of_tail(entropies, probabilities.tolist(), alpha)
     assert shares.sum() == pytest.approx(1.0)
     weights = np.repeat(probabilities / 4, 4)
     assert shares @ entropies[:, 0] == pytest.approx(weighted_cvar(entropies.ravel(), weights, alpha))
@@ -106,12 +106,12 @@ def test_variance_between_members_is_told_from_luck():
     random = np.random.default_rng(0)
     luck = random.normal(size=(4, 50))
     uniform = [0.25] * 4
-    assert share_between(luck, uniform) < 0.05
+    assert member_share_of_variance(luck, uniform) < 0.05
     apart = luck + 3.0 * np.array([[-1.0], [1.0], [-1.0], [1.0]])
-    assert share_between(apart, uniform) == pytest.approx(0.9, abs=0.03)  # 9 between, 1 within
-    assert share_between(np.ones((2, 3)), [0.5, 0.5]) == 0.0
+    assert member_share_of_variance(apart, uniform) == pytest.approx(0.9, abs=0.03)  # 9 between, 1 within
+    assert member_share_of_variance(np.ones((2, 3)), [0.5, 0.5]) == 0.0
     rare = np.stack([luck[0], luck[1] + 100.0])
     between = 0.01 * 0.99 * 100**2
-    assert share_between(rare, [0.99, 0.01]) == pytest.approx(between / (between + 1), abs=0.02)
-    few = [share_between(random.normal(size=(5, 3)), [0.2] * 5) for _ in range(300)]
+    assert member_share_of_variance(rare, [0.99, 0.01]) == pytest.approx(between / (between + 1), abs=0.02)
+    few = [member_share_of_variance(random.normal(size=(5, 3)), [0.2] * 5) for _ in range(300)]
     assert np.median(few) < 0.1  # chance alone would give a quarter

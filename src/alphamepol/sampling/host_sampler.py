@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped, UInt32
 
+from alphamepol.compute.devices import device_for_little_work
 from alphamepol.compute.keys import RESETS
-from alphamepol.compute.mapping import device_for_little, take
+from alphamepol.compute.trees import take_from_trees
 from alphamepol.environments.cmp import Member
 from alphamepol.environments.host import Board, HostClass, HostMember, HostState
 from alphamepol.environments.tasks import Task
@@ -20,7 +21,7 @@ FEW = 64
 """So few rows are quickest on the CPU, whatever accelerator there is."""
 
 
-def collect(
+def collect_on_host(
     policies: Policy,
     environment_class: HostClass,
     members: Int[Array, "seeds minibatches"],
@@ -29,18 +30,18 @@ def collect(
     horizon: int,
     keys: Key[Array, " seeds"],
 ) -> Trajectories:
-    """As `sampler.collect`, seed after seed."""
+    """As `collect_with_sampler`, seed after seed."""
     of_seeds = []
     for number, key in enumerate(keys):
-        policy = take(policies, number)
+        policy = take_from_trees(policies, number)
         rows = np.repeat(np.asarray(members[number]), batch)
-        steps, _ = _act(policy, environment_class, rows, horizon, None, key)
+        steps, _ = _sample_on_host(policy, environment_class, rows, horizon, None, key)
         of_seeds.append(jax.tree.map(lambda leaf: leaf.reshape(-1, batch, *leaf.shape[1:]), steps))
-    steps = _stack(of_seeds)
+    steps = _stack_host_samples(of_seeds)
     return Trajectories(steps.perceived, steps.actions, steps.particles, steps.valid, members)
 
 
-def collect_episodes(
+def collect_episodes_on_host(
     policies: Policy,
     environment_class: HostClass,
     member: int,
@@ -50,12 +51,12 @@ def collect_episodes(
     horizon: int,
     keys: Key[Array, " tasks"],
 ) -> Episodes:
-    """As `sampler.collect_episodes`, task after task."""
+    """As `collect_episodes_with_sampler`, task after task."""
     of_tasks = []
     for number, key in enumerate(keys):
-        policy, task = take((policies, tasks), number)
-        of_tasks.append(_act(policy, environment_class, np.full(trajectories, member), horizon, task, key))
-    steps, last = _stack(of_tasks)
+        policy, task = take_from_trees((policies, tasks), number)
+        of_tasks.append(_sample_on_host(policy, environment_class, np.full(trajectories, member), horizon, task, key))
+    steps, last = _stack_host_samples(of_tasks)
     return Episodes(steps.perceived, steps.actions, steps.rewards, steps.ended, last)
 
 
@@ -83,7 +84,7 @@ class _Batch:
     last: Float[np.ndarray, "rows inputs"]
 
 
-def _act(
+def _sample_on_host(
     policy: Policy,
     environment_class: HostClass,
     members: Int[np.ndarray, " rows"],
@@ -97,18 +98,18 @@ def _act(
     """
     rows, board = len(members), environment_class.fleet.board(len(members))
     stations = len(board.over)
-    steps, last = _nothing_yet(policy, environment_class[0], rows, horizon)
+    steps, last = _room_for_host_samples(policy, environment_class[0], rows, horizon)
     if stations <= FEW:
-        policy, key = jax.device_put((policy, key), device_for_little())
+        policy, key = jax.device_put((policy, key), device_for_little_work())
     batch = _Batch(policy, environment_class, members, task, jax.random.split(key, rows), steps, last)
     # A wave never wraps around the stations, so that who is where does not depend on how many go together.
     for block in range(0, rows, stations):
         for first in range(block, min(block + stations, rows), board.together):
-            _act_together(batch, board, np.arange(first, min(first + board.together, block + stations, rows)))
+            _sample_wave_on_host(batch, board, np.arange(first, min(first + board.together, block + stations, rows)))
     return steps, last
 
 
-def _act_together(batch: _Batch, board: Board, wave: Int[np.ndarray, " wave"]) -> None:
+def _sample_wave_on_host(batch: _Batch, board: Board, wave: Int[np.ndarray, " wave"]) -> None:
     """Act in the trajectories of a wave, step by step, and write what happens into the batch."""
     policy, members, task, steps = batch.policy, batch.members, batch.task, batch.steps
     fleet, member = batch.environment_class.fleet, batch.environment_class[int(members[wave[0]])]
@@ -116,15 +117,17 @@ def _act_together(batch: _Batch, board: Board, wave: Int[np.ndarray, " wave"]) -
     row_at = np.zeros(len(board.over), int)
     row_at[at] = wave
     keys, fresh = batch.keys[row_at], np.ones(len(board.over), bool)
-    recollections = _begin(policy, len(board.over))
-    fleet.reset(board, at, members[wave], _reset_seeds(keys, RESETS)[at])
+    recollections = _begin_host_sampling(policy, len(board.over))
+    fleet.reset(board, at, members[wave], _reset_seeds_of_host_sampler(keys, RESETS)[at])
     horizon = steps.valid.shape[1]
     for t in range(horizon):
         # A copy: JAX may hand on what it is given as it is, and the board changes with the step.
         shown = board.observations.copy()
-        perceived, actions, recollections = _choose(policy, shown, recollections, fresh, keys, np.int32(t))
+        perceived, actions, recollections = _choose_actions_in_host_sampler(
+            policy, shown, recollections, fresh, keys, np.int32(t)
+        )
         perceived, actions = np.asarray(perceived), np.asarray(actions)
-        before = None if task is None else _state(board)
+        before = None if task is None else _host_state_while_sampling(board)
         fleet.step(board, at, actions)
         steps.perceived[wave, t], steps.actions[wave, t] = perceived[at], actions[at]
         steps.particles[wave, t], steps.valid[wave, t] = board.particles[at], True
@@ -135,17 +138,21 @@ def _act_together(batch: _Batch, board: Board, wave: Int[np.ndarray, " wave"]) -
                 break
             continue
         # With the last step every episode is cut anyway, and would go on.
-        after = _state(board, cut_is_over=t < horizon - 1)
-        rewards, fresh = (np.asarray(part) for part in _judge(task, member, before, actions, after))
+        after = _host_state_while_sampling(board, cut_is_over=t < horizon - 1)
+        rewards, fresh = (
+            np.asarray(part) for part in _judge_steps_in_host_sampler(task, member, before, actions, after)
+        )
         steps.rewards[wave, t], steps.ended[wave, t] = rewards[at], fresh[at]
         again = at[fresh[at]]
         if again.size and t < horizon - 1:
-            fleet.reset(board, again, members[row_at[again]], _reset_seeds(keys, RESETS + 1 + t)[again])
-    perceived, _, _ = _choose(policy, board.observations, recollections, fresh, keys, np.int32(horizon))
+            fleet.reset(board, again, members[row_at[again]], _reset_seeds_of_host_sampler(keys, RESETS + 1 + t)[again])
+    perceived, _, _ = _choose_actions_in_host_sampler(
+        policy, board.observations, recollections, fresh, keys, np.int32(horizon)
+    )
     batch.last[wave] = np.asarray(perceived)[at]
 
 
-def _nothing_yet(
+def _room_for_host_samples(
     policy: Policy, member: HostMember, rows: int, horizon: int
 ) -> tuple[Steps, Float[np.ndarray, "rows inputs"]]:
     """Room for the steps; those that are never taken stay zero and are not valid."""
@@ -161,29 +168,29 @@ def _nothing_yet(
     ), np.zeros((rows, policy.perceived_size), np.float32)
 
 
-def _state(board: Board, *, cut_is_over: bool = False) -> HostState:
+def _host_state_while_sampling(board: Board, *, cut_is_over: bool = False) -> HostState:
     """What the board shows now, for good."""
     over = board.over | board.cut if cut_is_over else board.over
     shown = board.observations, board.particles, board.rewards, over
     return HostState(*(jnp.array(part) for part in shown))
 
 
-def _begin(policy: Policy, stations: int):
+def _begin_host_sampling(policy: Policy, stations: int):
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (stations, *leaf.shape)), policy.begin())
 
 
-def _reset_seeds(keys: Key[Array, " stations"], number: int) -> UInt32[np.ndarray, " stations"]:
+def _reset_seeds_of_host_sampler(keys: Key[Array, " stations"], number: int) -> UInt32[np.ndarray, " stations"]:
     """A seed for every station, another for every number."""
-    return np.asarray(_bits(keys, np.int32(number)))
+    return np.asarray(_random_bits_of_host_sampler(keys, np.int32(number)))
 
 
 @jax.jit
-def _bits(keys, number):
+def _random_bits_of_host_sampler(keys, number):
     return jax.vmap(lambda key: jax.random.bits(jax.random.fold_in(key, number), dtype=jnp.uint32))(keys)
 
 
 @jax.jit
-def _choose(policy: Policy, observations, recollections, fresh, keys, t):
+def _choose_actions_in_host_sampler(policy: Policy, observations, recollections, fresh, keys, t):
     """At every station: what is perceived, the action, and what is remembered."""
 
     def one(observation, recollection, fresh, key):
@@ -195,7 +202,7 @@ def _choose(policy: Policy, observations, recollections, fresh, keys, t):
 
 
 @jax.jit
-def _judge(task: Task, member: Member, before: HostState, actions, after: HostState):
+def _judge_steps_in_host_sampler(task: Task, member: Member, before: HostState, actions, after: HostState):
     """The reward at every station, and whether the episode is over."""
 
     def one(before: HostState, action: Shaped[Array, "..."], after: HostState):
@@ -204,5 +211,5 @@ def _judge(task: Task, member: Member, before: HostState, actions, after: HostSt
     return jax.vmap(one)(before, actions, after)
 
 
-def _stack(parts):
+def _stack_host_samples(parts):
     return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *parts)

@@ -11,19 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from alphamepol.compute.keys import seed_keys, split_purposes
+from alphamepol.compute.keys import seed_keys, split_keys_by_purpose
 from alphamepol.environments.cmp import Member
 from alphamepol.environments.horizons import check_horizon
 from alphamepol.environments.host import AnyClass
 from alphamepol.errors import InputError
 from alphamepol.estimation.knn import nearest_neighbours
 from alphamepol.estimation.risk import weighted_cvar
-from alphamepol.measuring.particles import particle_size, units_of
-from alphamepol.measuring.sample_checks import check_units
-from alphamepol.measuring.samples import SamplePlan, ceiling_of, entropies_of
-from alphamepol.measuring.visits import VisitMap, distinct_cells, visit_map
+from alphamepol.measuring.particles import particle_size, units_of_particles
+from alphamepol.measuring.sample_checks import check_sample_units
+from alphamepol.measuring.samples import SamplePlan, entropies_of_samples, entropy_ceiling_of_samples
+from alphamepol.measuring.visits import VisitMap, count_visited_cells, visit_map
 from alphamepol.policies.policy import Policy, stack_policies
-from alphamepol.policies.shape import check_policy_fits
+from alphamepol.policies.shape import check_policy_shape
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.settings.samples import SampleSettings
 
@@ -108,7 +108,7 @@ class Evaluation:
         return found
 
 
-def measure_policies(
+def measure_exploration(
     policies: Mapping[int, Policy],
     environment_class: AnyClass,
     settings: SampleSettings,
@@ -134,14 +134,14 @@ def measure_policies(
         raise InputError("policies: none was given; at least one is needed")
     check_horizon(environment_class, settings.horizon)
     for policy in policies.values():
-        check_policy_fits(policy, environment_class)
-    units = units_of(like or next(iter(policies.values())))
-    check_units(units, particle_size(environment_class, settings.encoder), environment_class.name)
+        check_policy_shape(policy, environment_class)
+    units = units_of_particles(like or next(iter(policies.values())))
+    check_sample_units(units, particle_size(environment_class, settings.encoder), environment_class.name)
     plan = SamplePlan.of(environment_class, settings, list(policies))
     stacked = stack_policies(list(policies.values()))
-    keys = split_purposes(seed_keys(list(policies))).evaluation
+    keys = split_keys_by_purpose(seed_keys(list(policies))).evaluation
     samples = [
-        _evaluate_member(plan, stacked, jnp.full((len(policies), batches), number), units, keys)
+        _measure_exploration_of_member(plan, stacked, jnp.full((len(policies), batches), number), units, keys)
         for number in track(range(len(environment_class)))
     ]
     entropies, trajectory_entropies, places, valid = (np.stack(part, axis=1) for part in zip(*samples, strict=True))
@@ -155,18 +155,18 @@ def measure_policies(
         probabilities=environment_class.probabilities,
         alpha=alpha,
         seeds=tuple(policies),
-        ceilings=tuple(ceiling_of(environment_class[i], units) for i in range(len(environment_class))),
+        ceilings=tuple(entropy_ceiling_of_samples(environment_class[i], units) for i in range(len(environment_class))),
         entropies=entropies,
         trajectory_entropies=trajectory_entropies,
         visits=visit_map(flat, valid.reshape(*valid.shape[:2], particles), member),
         trails=first if planar else None,
-        cells=_count_cells(places, valid, member) if planar else None,
+        cells=_cells_of_exploration(places, valid, member) if planar else None,
         units=None if units is None else tuple(units.tolist()),
         encoder_seed=None if plan.encoder is None else settings.encoder_seed,
     )
 
 
-def _evaluate_member(
+def _measure_exploration_of_member(
     plan: SamplePlan,
     policies: Policy,
     members: Int[Array, "seeds minibatches"],
@@ -180,20 +180,20 @@ def _evaluate_member(
     of_seeds = None if units is None else jnp.tile(units, (len(members), 1))
     measured = plan.measure(trajectories, of_seeds, when, cure=cure, keys=member_keys)
     return (
-        np.asarray(entropies_of(measured.neighbourhood)),
-        _trajectory_entropies(measured.trajectories, plan.settings.neighbours),
-        _places(trajectories),
+        np.asarray(entropies_of_samples(measured.neighbourhood)),
+        _exploration_trajectory_entropies(measured.trajectories, plan.settings.neighbours),
+        _places_of_exploration(trajectories),
         np.asarray(trajectories.valid),
     )
 
 
-def _places(trajectories: Trajectories) -> Float[np.ndarray, "seeds minibatches batch time coordinates"]:
+def _places_of_exploration(trajectories: Trajectories) -> Float[np.ndarray, "seeds minibatches batch time coordinates"]:
     """Where the agent was; no coordinates at all unless it was in a plane."""
     places = trajectories.whereabouts
     return np.asarray(places if places.shape[-1] == 2 else places[..., :0])
 
 
-def _count_cells(
+def _cells_of_exploration(
     places: Float[np.ndarray, "seeds members minibatches batch time 2"],
     valid: Bool[np.ndarray, "seeds members minibatches batch time"],
     member: Member,
@@ -204,12 +204,12 @@ def _count_cells(
         return None
     together = places.reshape(*places.shape[:3], -1, 2), valid.reshape(*valid.shape[:3], -1)
     return {
-        "trajectory": distinct_cells(places, valid, ground.cells).mean(axis=(-1, -2)),
-        "minibatch": distinct_cells(*together, ground.cells).mean(axis=-1),
+        "trajectory": count_visited_cells(places, valid, ground.cells).mean(axis=(-1, -2)),
+        "minibatch": count_visited_cells(*together, ground.cells).mean(axis=-1),
     }
 
 
-def _trajectory_entropies(trajectories: Trajectories, k: int) -> Float[np.ndarray, "seeds trajectories"]:
+def _exploration_trajectory_entropies(trajectories: Trajectories, k: int) -> Float[np.ndarray, "seeds trajectories"]:
     """Entropies of single trajectories, with at most a quarter of the shortest as neighbours; NaN if that has none."""
     seeds, minibatches, batch, time, features = trajectories.particles.shape
     valid = trajectories.valid.reshape(seeds, minibatches * batch, time)
@@ -218,4 +218,4 @@ def _trajectory_entropies(trajectories: Trajectories, k: int) -> Float[np.ndarra
         return np.full((seeds, minibatches * batch), np.nan)
     particles = trajectories.particles.reshape(seeds, minibatches * batch, time, features)
     neighbourhood = nearest_neighbours(particles, max(1, min(k, shortest // 4)), valid)
-    return np.asarray(entropies_of(neighbourhood))
+    return np.asarray(entropies_of_samples(neighbourhood))

@@ -11,7 +11,7 @@ OUTLINES = {"wall": (WALL_COLOUR, 0), "level": (WALL_COLOUR, 0.6), "door": ("#D0
 """Colour and width of what is on maps."""
 
 
-def draw_walls(axes: Axes, member: Member) -> None:
+def draw_map_background(axes: Axes, member: Member) -> None:
     """What is on the ground: walls filled, all else as outlines, so that visits are seen."""
     ground = member.map
     for patch in ground.patches if ground is not None else ():
@@ -20,16 +20,16 @@ def draw_walls(axes: Axes, member: Member) -> None:
         axes.add_patch(Rectangle(patch.corner, *patch.size, facecolor=fill, edgecolor=line, linewidth=width))
 
 
-def frame(axes: Axes, extent: tuple[float, float, float, float], member: Member) -> None:
+def frame_map_background(axes: Axes, extent: tuple[float, float, float, float], member: Member) -> None:
     """The ends of a map, the member's own if it has one: the others of its class may be larger."""
     ground = member.map
     extent = extent if ground is None else ground.extent
     axes.set(xlim=extent[:2], ylim=extent[2:], xticks=[], yticks=[])
-    axes.set_aspect("equal" if is_a_map(member) else "auto")
+    axes.set_aspect("equal" if map_background_is_to_scale(member) else "auto")
     for spine in axes.spines.values():
         spine.set(visible=True, color=WALL_COLOUR)
 
 
-def is_a_map(member: Member) -> bool:
+def map_background_is_to_scale(member: Member) -> bool:
     """Whether both directions have the same unit, as far as one can know."""
     return not isinstance(member, HostMember) or member.map is not None

@@ -1,6 +1,7 @@
 """How large the numbers are that an environment gives."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
@@ -39,12 +40,12 @@ class ComponentScales:
         return float(moving.max() / moving.min()) if moving.size else 1.0
 
 
-def scale_of(values: Shaped[np.ndarray, "samples components"]) -> ComponentScales:
+def component_scales_of(values: Shaped[np.ndarray, "samples components"]) -> ComponentScales:
     values = np.asarray(values, float)
     return ComponentScales(values.mean(axis=0), values.std(axis=0), values.min(axis=0), values.max(axis=0))
 
 
-def wild_component(scale: ComponentScales) -> int | None:
+def wild_component_scale(scale: ComponentScales) -> int | None:
     """The largest component, if it is too large, or if even it is so small that nothing is seen; small ones beside
     others do little harm. A constant can be too large, but does not make up for what is small."""
     largest = int(np.argmax(scale.size))
@@ -52,3 +53,13 @@ def wild_component(scale: ComponentScales) -> int | None:
         return largest
     seen = np.where(scale.moving, scale.size, 0.0)
     return int(np.argmax(seen)) if scale.moving.any() and seen.max() < 1 / WILD else None
+
+
+def component_scale_in_words(scale: ComponentScales, component: int) -> str:
+    return f"{scale.mean[component]:.3g} ± {scale.deviation[component]:.3g}"
+
+
+def least_and_most_component_scales(scale: ComponentScales) -> tuple[Any, Any]:
+    moving = np.flatnonzero(scale.moving)
+    order = moving[np.argsort(scale.deviation[moving])]
+    return order[0], order[-1]

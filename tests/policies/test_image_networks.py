@@ -11,15 +11,15 @@ from scipy.stats import kstest, truncnorm
 from alphamepol import InputError, MiniGrid, RandomEncoder, load_policy, save_policy
 from alphamepol.algorithms.alphamepol.log_probabilities import log_probabilities
 from alphamepol.algorithms.trpo.critic import Critic
-from alphamepol.algorithms.trpo.update import linearise_policy
-from alphamepol.compute.mapping import rows_per_product
-from alphamepol.environments.images import image_shape
-from alphamepol.files.arrays import pack
+from alphamepol.algorithms.trpo.linearised import linearise_policy
+from alphamepol.compute.mapping import mapped_rows_per_product
+from alphamepol.environments.image_spaces import image_space_shape
+from alphamepol.files.arrays import pack_arrays
 from alphamepol.policies.files import FORMAT
 from alphamepol.policies.fresh import fresh_policy
-from alphamepol.policies.images import Trunk, encoder_noise
+from alphamepol.policies.image_networks import Trunk, image_encoder_noise
 from alphamepol.policies.shape import PolicyShape
-from alphamepol.policies.unscaled import unscaled
+from alphamepol.policies.unscaled import unscaled_policy
 from alphamepol.sampling.rollout import rollout
 from alphamepol.sampling.trajectories import Episodes
 from alphamepol.settings.policy import PolicySettings
@@ -77,7 +77,7 @@ def test_the_encoder_gives_64_numbers_of_any_image(shape):
 
 
 def test_encoder_noise_is_a_truncated_normal():
-    noise = np.asarray(encoder_noise((20_000,), key=jax.random.key(0)))
+    noise = np.asarray(image_encoder_noise((20_000,), key=jax.random.key(0)))
     assert 0 <= noise.min() < noise.max() <= 1e-3
     assert kstest(noise, truncnorm(-1, 0, loc=1e-3, scale=1e-3).cdf).pvalue > 0.01
 
@@ -94,7 +94,7 @@ def test_encoder_noise_is_a_truncated_normal():
     ],
 )
 def test_what_an_image_is(space, image):
-    assert image_shape(space) == image
+    assert image_space_shape(space) == image
 
 
 def test_spaces_that_are_neither_vectors_nor_images_are_refused():
@@ -179,7 +179,7 @@ def test_trpo_sees_the_derivatives_of_convolutions():
 def test_scaled_images_cannot_become_plain_layers():
     policy = fresh_policy(SHAPE, PolicySettings((8,), normalise=True), 64, key=jax.random.key(0))
     with pytest.raises(InputError, match="it scales images"):
-        unscaled(policy)
+        unscaled_policy(policy)
 
 
 def test_images_of_another_shape_are_refused():
@@ -192,10 +192,10 @@ def test_images_of_another_shape_are_refused():
 def test_files_of_images_that_cannot_be_are_refused(image, tmp_path):
     policy = fresh_policy(SHAPE, PolicySettings((8,)), key=jax.random.key(0))
     architecture = policy.architecture | {"image": image}
-    (tmp_path / "odd.safetensors").write_bytes(pack(policy, {"format": FORMAT, "architecture": architecture}))
+    (tmp_path / "odd.safetensors").write_bytes(pack_arrays(policy, {"format": FORMAT, "architecture": architecture}))
     with pytest.raises(InputError, match="cannot be read as a policy"):
         load_policy(tmp_path / "odd.safetensors")
 
 
 def test_large_images_go_in_smaller_pieces():
-    assert rows_per_product(84 * 84 * 4) < 20 < rows_per_product(147) == rows_per_product() == 1600
+    assert mapped_rows_per_product(84 * 84 * 4) < 20 < mapped_rows_per_product(147) == mapped_rows_per_product() == 1600

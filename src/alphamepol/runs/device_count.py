@@ -6,7 +6,7 @@ from alphamepol.environments.host import AnyClass, HostClass
 from alphamepol.errors import InputError
 
 
-def check_devices(devices: int, environment_class: AnyClass, counts: dict[str, int]) -> None:
+def check_device_count(devices: int, environment_class: AnyClass, counts: dict[str, int]) -> None:
     """Refuse more devices than there are, and a number of them that none of what is counted can be shared by."""
     if devices == 1:
         return

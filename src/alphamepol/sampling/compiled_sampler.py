@@ -14,7 +14,7 @@ from alphamepol.sampling.rollout import rollout, rollout_episodes
 from alphamepol.sampling.trajectories import Episodes, Trajectories
 
 
-def collect(
+def collect_compiled(
     policies: Policy,
     environment_class: EnvironmentClass,
     members: Int[Array, "seeds minibatches"],
@@ -23,19 +23,19 @@ def collect(
     horizon: int,
     keys: Key[Array, " seeds"],
 ) -> Trajectories:
-    """As `sampler.collect`."""
-    return _collect(policies, environment_class.members, members, keys, batch, horizon)
+    """As `collect_with_sampler`."""
+    return _collect_in_compiled_sampler(policies, environment_class.members, members, keys, batch, horizon)
 
 
-def collect_episodes(
+def collect_compiled_episodes(
     policies: Policy, member: CMP, tasks: Task, *, trajectories: int, horizon: int, keys: Key[Array, " tasks"]
 ) -> Episodes:
-    """As `sampler.collect_episodes`, in one member."""
-    return _collect_episodes(policies, member, tasks, keys, trajectories, horizon)
+    """As `collect_episodes_with_sampler`, in one member."""
+    return _episodes_in_compiled_sampler(policies, member, tasks, keys, trajectories, horizon)
 
 
 @partial(jax.jit, static_argnames=("batch", "horizon"))
-def _collect(policies, stacked: CMP, members, keys, batch: int, horizon: int) -> Trajectories:
+def _collect_in_compiled_sampler(policies, stacked: CMP, members, keys, batch: int, horizon: int) -> Trajectories:
     def one_seed(policy, members, key, stacked):
         keys = jax.random.split(key, (len(members), batch))
 
@@ -51,7 +51,7 @@ def _collect(policies, stacked: CMP, members, keys, batch: int, horizon: int) ->
 
 
 @partial(jax.jit, static_argnames=("trajectories", "horizon"))
-def _collect_episodes(policies, member: CMP, tasks, keys, trajectories: int, horizon: int) -> Episodes:
+def _episodes_in_compiled_sampler(policies, member: CMP, tasks, keys, trajectories: int, horizon: int) -> Episodes:
     def one_task(policy, task, key, member):
         one_trajectory = partial(rollout_episodes, policy, task.set_up(member), horizon, task)
         steps, last = jax.vmap(lambda key: one_trajectory(key=key))(jax.random.split(key, trajectories))

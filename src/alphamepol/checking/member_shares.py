@@ -17,11 +17,11 @@ class Draws:
     """The probability that an epoch does not meet it at all."""
 
 
-def draws(probability: float, minibatches: int) -> Draws:
+def member_share_of_draws(probability: float, minibatches: int) -> Draws:
     return Draws(minibatches * probability, (1 - probability) ** minibatches)
 
 
-def tail_shares(
+def member_shares_of_tail(
     entropies: Float[np.ndarray, "members minibatches"], probabilities: Sequence[float], alpha: float
 ) -> Float[np.ndarray, " members"]:
     """What each member is of the worst α-fraction, when its mini-batches share its probability equally."""
@@ -34,7 +34,9 @@ def tail_shares(
     return np.bincount(of_member, taken, members) / taken.sum()
 
 
-def share_between(entropies: Float[np.ndarray, "members minibatches"], probabilities: Sequence[float]) -> float:
+def member_share_of_variance(
+    entropies: Float[np.ndarray, "members minibatches"], probabilities: Sequence[float]
+) -> float:
     """The part of the variance of entropies under p_M that the member explains; the rest is luck within it.
 
     An unbiased estimate of either variance is taken, so that equal members have a share of about 0.

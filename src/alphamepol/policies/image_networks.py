@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
-from alphamepol.environments.images import Shape, channels_first
+from alphamepol.environments.image_spaces import Shape, image_space_has_channels_first
 
 CHANNELS = (16, 32, 64)
 """Of the three convolutions."""
@@ -37,10 +37,10 @@ class Trunk(eqx.Module):
 
     def __init__(self, shape: Shape, *, key: PRNGKeyArray):
         """Xavier-uniform weights, biases of zero."""
-        channels = shape[0] if channels_first(shape) else shape[2]
+        channels = shape[0] if image_space_has_channels_first(shape) else shape[2]
         keys = jax.random.split(key, len(CHANNELS))
         pairs = zip(pairwise([channels, *CHANNELS]), keys, strict=True)
-        self.filters = tuple(_filters(*widths, key=key) for widths, key in pairs)
+        self.filters = tuple(_image_network_filters(*widths, key=key) for widths, key in pairs)
         self.shape = shape
 
     @property
@@ -51,17 +51,17 @@ class Trunk(eqx.Module):
     @property
     def size(self) -> int:
         """How many numbers come out."""
-        shape = self.shape[1:] if channels_first(self.shape) else self.shape[:2]
+        shape = self.shape[1:] if image_space_has_channels_first(self.shape) else self.shape[:2]
         return int(np.prod([(length - 1) // 2 - 2 for length in shape])) * CHANNELS[-1]
 
     def __call__(self, pixels: Shaped[Array, " pixels"]) -> Float[Array, " numbers"]:
         image = pixels.reshape(self.shape).astype(float)
-        if channels_first(self.shape):
+        if image_space_has_channels_first(self.shape):
             image = jnp.moveaxis(image, 0, -1)
         first, *others = self.filters
-        image = _pool(_convolve(first, image))
+        image = _pool_image(_convolve_image(first, image))
         for filters in others:
-            image = _convolve(filters, image)
+            image = _convolve_image(filters, image)
         return image.ravel()
 
 
@@ -78,19 +78,19 @@ class RandomEncoder(eqx.Module):
         trunk_key, projection_key = jax.random.split(key)
         self.trunk = Trunk(shape, key=trunk_key)
         wide = self.trunk.size > ENCODED
-        self.projection = xavier(self.trunk.size, ENCODED, key=projection_key) if wide else None
+        self.projection = xavier_image_layer(self.trunk.size, ENCODED, key=projection_key) if wide else None
 
     def __call__(self, pixels: Shaped[Array, " pixels"]) -> Float[Array, "64"]:
         numbers = self.trunk(pixels)
         return numbers if self.projection is None else self.projection(numbers)
 
 
-def encoder_noise(shape: tuple[int, ...], *, key: PRNGKeyArray) -> Float[Array, "..."]:
+def image_encoder_noise(shape: tuple[int, ...], *, key: PRNGKeyArray) -> Float[Array, "..."]:
     """What keeps the particles of equal images from coinciding: normal with mean and deviation 0.001, in [0, 0.001]."""
     return NOISE * (1 + jax.random.truncated_normal(key, -1.0, 0.0, shape))
 
 
-def xavier(inputs: int, outputs: int, positions: int = 1, *, key: PRNGKeyArray) -> eqx.nn.Linear:
+def xavier_image_layer(inputs: int, outputs: int, positions: int = 1, *, key: PRNGKeyArray) -> eqx.nn.Linear:
     """Xavier-uniform weights and biases of zero."""
     weight = xavier_weight(inputs, outputs, positions, key=key)
     blank: Any = eqx.nn.Linear(inputs, outputs, key=key)
@@ -105,18 +105,18 @@ def xavier_weight(
     return jax.random.uniform(key, (outputs, inputs), minval=-bound, maxval=bound)
 
 
-def _filters(channels: int, outputs: int, *, key: PRNGKeyArray) -> eqx.nn.Linear:
-    return xavier(4 * channels, outputs, positions=4, key=key)
+def _image_network_filters(channels: int, outputs: int, *, key: PRNGKeyArray) -> eqx.nn.Linear:
+    return xavier_image_layer(4 * channels, outputs, positions=4, key=key)
 
 
-def _convolve(
+def _convolve_image(
     filters: eqx.nn.Linear, image: Float[Array, "height width channels"]
 ) -> Float[Array, "shorter narrower filters"]:
     corners = image[:-1, :-1], image[:-1, 1:], image[1:, :-1], image[1:, 1:]
     return jax.nn.relu(jnp.concatenate(corners, axis=-1) @ filters.weight.T + filters.bias)  # pyright: ignore[reportOperatorIssue] (it has one)
 
 
-def _pool(image: Float[Array, "height width channels"]) -> Float[Array, "half_height half_width channels"]:
+def _pool_image(image: Float[Array, "height width channels"]) -> Float[Array, "half_height half_width channels"]:
     even = image[: image.shape[0] // 2 * 2, : image.shape[1] // 2 * 2]
     upper, lower = even[::2], even[1::2]
     return jnp.maximum(jnp.maximum(upper[:, ::2], upper[:, 1::2]), jnp.maximum(lower[:, ::2], lower[:, 1::2]))

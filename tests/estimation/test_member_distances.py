@@ -7,26 +7,27 @@ import pytest
 from chains import Exact, distance, parting, random_chain
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import wasserstein_distance
+from scipy import stats
 
-from alphamepol.estimation.theory import (
+from alphamepol.algorithms.alphamepol.baseline import baseline_trade_off_of_scores, samples_needed_without_baseline
+from alphamepol.estimation.member_distances import (
     Cells,
     StepSample,
-    baseline_trade_off,
-    diameter,
-    entropy_gap_bound,
-    entropy_of_cells,
-    lipschitz,
-    one_step_bound,
-    partition,
-    samples_needed,
-    shares,
-    sharp_entropy_gap_bound,
-    step_contrasts,
-    total_variation,
-    variation,
-    wasserstein,
-    wasserstein_bound,
+    diameter_of_distances,
+    distances_by_step_contrasts,
+    entropy_of_distance_cells,
+    lipschitz_constant_of_distances,
+    partition_into_cells,
+    shares_of_cells,
+    total_variation_distance,
+    variation_distance,
+    wasserstein_distance,
+)
+from alphamepol.estimation.theoretical_bounds import (
+    sharp_theoretical_gap_bound,
+    theoretical_entropy_gap_bound,
+    theoretical_one_step_bound,
+    theoretical_wasserstein_bound,
 )
 
 
@@ -47,14 +48,18 @@ def two_chains(draw):
 @given(two_chains())
 def test_the_one_step_bound_holds(chains):
     first, second, horizon = chains
-    apart_in_all = total_variation(first.reached(horizon), second.reached(horizon))
-    starts = total_variation(first.start, second.start)
+    apart_in_all = total_variation_distance(first.reached(horizon), second.reached(horizon))
+    starts = total_variation_distance(first.start, second.start)
     for one, other in ((first, second), (second, first)):
         apart = 0.5 * np.abs(one.transition - other.transition).sum(axis=-1)
-        exact = one_step_bound(starts, float(one.acted_in(horizon) @ (one.weights() * apart).sum(axis=0)), horizon)
+        exact = theoretical_one_step_bound(
+            starts, float(one.acted_in(horizon) @ (one.weights() * apart).sum(axis=0)), horizon
+        )
         assert apart_in_all <= exact + 1e-12
         joined = (one.weights() * parting(one.transition, other.transition)).sum(axis=0)
-        loose = one_step_bound(parting(one.start, other.start), float(one.acted_in(horizon) @ joined), horizon)
+        loose = theoretical_one_step_bound(
+            parting(one.start, other.start), float(one.acted_in(horizon) @ joined), horizon
+        )
         assert exact <= loose + 1e-9
 
 
@@ -70,7 +75,7 @@ def test_the_wasserstein_bound_holds(chains):
         apart = np.array([[distance(a, b) for b in rows] for a in rows])
         between = np.abs(states[:, None] - states)
         constant = (apart[between > 0] / between[between > 0]).max()
-        bound = wasserstein_bound(distance(first.start, second.start), step, constant, horizon)
+        bound = theoretical_wasserstein_bound(distance(first.start, second.start), step, constant, horizon)
         assert far <= bound + 1e-9
 
 
@@ -79,25 +84,25 @@ def test_the_wasserstein_bound_holds(chains):
 def test_the_entropy_bounds_hold(chains):
     first, second, horizon = chains
     distributions = first.reached(horizon), second.reached(horizon)
-    gap = abs(entropy_of_cells(distributions[0]) - entropy_of_cells(distributions[1]))
-    apart = total_variation(*distributions)
+    gap = abs(entropy_of_distance_cells(distributions[0]) - entropy_of_distance_cells(distributions[1]))
+    apart = total_variation_distance(*distributions)
     states, smallest = len(first.start), float(np.min(distributions))
-    assert gap <= entropy_gap_bound(apart, smallest) + 1e-9
-    assert gap <= sharp_entropy_gap_bound(apart, states) + 1e-9
+    assert gap <= theoretical_entropy_gap_bound(apart, smallest) + 1e-9
+    assert gap <= sharp_theoretical_gap_bound(apart, states) + 1e-9
 
 
 def test_bounds_of_known_size():
-    assert one_step_bound(0.1, 0.02, 10) == pytest.approx(0.3)
-    assert wasserstein_bound(0.0, 2.0, 0.5, 3) == pytest.approx(2 * (1 + 0.5 + 0.25))
-    assert wasserstein_bound(0.0, 2.0, 1.0, 3) == pytest.approx(6.0)
-    assert wasserstein_bound(4.0, 0.0, 0.5, 3) == pytest.approx(2.0)
-    assert wasserstein_bound(0.0, 1e-3, 3.0, 10_000) == math.inf
-    assert wasserstein_bound(0.0, 0.0, 3.0, 10_000) == 0.0
-    assert wasserstein_bound(0.0, 1e-3, math.inf, 5) == math.inf
-    assert wasserstein_bound(0.0, 0.0, math.inf, 5) == 0.0
-    assert entropy_gap_bound(0.1, 0.2) == pytest.approx(0.05 + 0.1 * math.log(5))
-    assert entropy_gap_bound(0.1, 0.0) == math.inf
-    assert entropy_gap_bound(0.0, 0.0) == 0.0
+    assert theoretical_one_step_bound(0.1, 0.02, 10) == pytest.approx(0.3)
+    assert theoretical_wasserstein_bound(0.0, 2.0, 0.5, 3) == pytest.approx(2 * (1 + 0.5 + 0.25))
+    assert theoretical_wasserstein_bound(0.0, 2.0, 1.0, 3) == pytest.approx(6.0)
+    assert theoretical_wasserstein_bound(4.0, 0.0, 0.5, 3) == pytest.approx(2.0)
+    assert theoretical_wasserstein_bound(0.0, 1e-3, 3.0, 10_000) == math.inf
+    assert theoretical_wasserstein_bound(0.0, 0.0, 3.0, 10_000) == 0.0
+    assert theoretical_wasserstein_bound(0.0, 1e-3, math.inf, 5) == math.inf
+    assert theoretical_wasserstein_bound(0.0, 0.0, math.inf, 5) == 0.0
+    assert theoretical_entropy_gap_bound(0.1, 0.2) == pytest.approx(0.05 + 0.1 * math.log(5))
+    assert theoretical_entropy_gap_bound(0.1, 0.0) == math.inf
+    assert theoretical_entropy_gap_bound(0.0, 0.0) == 0.0
 
 
 def test_the_sharp_bound_is_reached():
@@ -107,20 +112,20 @@ def test_the_sharp_bound_is_reached():
         first[0] = 1.0
         second = np.full(cells, moved / (cells - 1))
         second[0] = 1 - moved
-        assert total_variation(first, second) == pytest.approx(moved)
-        assert entropy_of_cells(second) == pytest.approx(sharp_entropy_gap_bound(moved, cells))
-    assert sharp_entropy_gap_bound(1.0, 8) == pytest.approx(math.log(8))
+        assert total_variation_distance(first, second) == pytest.approx(moved)
+        assert entropy_of_distance_cells(second) == pytest.approx(sharp_theoretical_gap_bound(moved, cells))
+    assert sharp_theoretical_gap_bound(1.0, 8) == pytest.approx(math.log(8))
 
 
 def test_counts_give_the_variation_of_the_chains():
     """From trajectories, between a low and a high estimate."""
     random = np.random.default_rng(3)
     first, second = random.dirichlet(np.ones(5)), random.dirichlet(np.ones(5))
-    exact = total_variation(first, second)
+    exact = total_variation_distance(first, second)
     lows, highs = [], []
     for _ in range(50):
         counts = [random.multinomial(40, one, 30).astype(float) for one in (first, second)]
-        found = variation(*counts)
+        found = variation_distance(*counts)
         assert found.low <= found.high + 1e-9
         lows.append(found.low)
         highs.append(found.high)
@@ -134,13 +139,15 @@ def test_equal_members_vary_by_chance_alone():
     """Ten visits to a hundred cells: the counts differ widely, and what is tried on others says that it is chance."""
     random = np.random.default_rng(4)
     same = np.full(100, 0.01)
-    found = [variation(*(random.multinomial(10, same, 10).astype(float) for _ in range(2))) for _ in range(200)]
+    found = [
+        variation_distance(*(random.multinomial(10, same, 10).astype(float) for _ in range(2))) for _ in range(200)
+    ]
     assert np.mean([one.high for one in found]) > 0.4
     assert np.mean([one.low for one in found]) < 0.1
 
 
 def test_one_trajectory_has_no_low_estimate():
-    found = variation(np.array([[3.0, 1.0]]), np.array([[1.0, 3.0]]))
+    found = variation_distance(np.array([[3.0, 1.0]]), np.array([[1.0, 3.0]]))
     assert (found.low, found.high) == (0.0, 0.5)
 
 
@@ -148,25 +155,25 @@ def test_one_trajectory_has_no_low_estimate():
 @given(st.integers(0, 2**32 - 1), st.integers(1, 20))
 def test_wasserstein_on_a_line_is_that_of_scipy(seed, count):
     first, second = np.random.default_rng(seed).normal(size=(2, count, 1))
-    assert wasserstein(first, second) == pytest.approx(wasserstein_distance(first[:, 0], second[:, 0]))
+    assert wasserstein_distance(first, second) == pytest.approx(stats.wasserstein_distance(first[:, 0], second[:, 0]))
 
 
 def test_wasserstein_of_what_is_moved_is_the_way():
     points = np.random.default_rng(0).normal(size=(100, 3))
-    assert wasserstein(points, points + np.array([0.3, 0.0, 0.4])) == pytest.approx(0.5)
+    assert wasserstein_distance(points, points + np.array([0.3, 0.0, 0.4])) == pytest.approx(0.5)
 
 
 def test_lipschitz_of_a_linear_step_is_its_factor():
     points = np.random.default_rng(1).normal(size=(50, 2))
     noise = np.random.default_rng(2).normal(size=(1, 7, 2))
-    assert lipschitz(points, 0.8 * points[:, None] + noise) == pytest.approx(0.8)
-    assert lipschitz(np.zeros((4, 2)), np.zeros((4, 3, 2))) == 0.0  # all in one place
+    assert lipschitz_constant_of_distances(points, 0.8 * points[:, None] + noise) == pytest.approx(0.8)
+    assert lipschitz_constant_of_distances(np.zeros((4, 2)), np.zeros((4, 3, 2))) == 0.0  # all in one place
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 4, 10])
 def test_a_partition_has_about_so_many_cells_and_every_point_one(dimension):
     points = np.random.default_rng(0).normal(size=(5000, dimension))
-    cells = partition(points)
+    cells = partition_into_cells(points)
     numbers = cells.numbers(points)
     assert 200 <= cells.count <= 256
     assert numbers.min() >= 0
@@ -189,13 +196,13 @@ def test_cells_around_centres_are_what_is_nearest():
 
 def test_few_different_particles_have_a_cell_each():
     corners = np.eye(5)[np.arange(1000) % 5]
-    cells = partition(corners)
+    cells = partition_into_cells(corners)
     assert cells.count == 5
     assert len(np.unique(cells.numbers(corners))) == 5
 
 
 def test_shares_are_of_all_trajectories_together():
-    assert shares(np.array([[1.0, 1.0], [0.0, 2.0]])).tolist() == [0.25, 0.75]
+    assert shares_of_cells(np.array([[1.0, 1.0], [0.0, 2.0]])).tolist() == [0.25, 0.75]
 
 
 @st.composite
@@ -212,7 +219,7 @@ def outcomes(draw):
 @given(outcomes())
 def test_the_bias_of_the_baseline_is_as_enumerated_and_within_its_bound(found):
     scores, entropies, tail = found
-    trade = baseline_trade_off(scores, entropies, tail)
+    trade = baseline_trade_off_of_scores(scores, entropies, tail)
     order = np.argsort(entropies)
     inside = np.isin(np.arange(len(order)), order[:tail])
     at_risk = np.sort(entropies)[tail - 1]
@@ -230,14 +237,14 @@ def test_so_many_samples_are_enough():
     """Of two outcomes, the hardest case: with n* of them the mean misses by more than it may in fewer than δ."""
     random = np.random.default_rng(0)
     for chance, accuracy in ((0.5, 0.1), (0.1, 0.05)):
-        needed = samples_needed(0.05, 3.0, accuracy * 3.0)
+        needed = samples_needed_without_baseline(0.05, 3.0, accuracy * 3.0)
         means = random.binomial(math.ceil(needed), chance, 20_000) / math.ceil(needed)
         assert (np.abs(means - chance) > accuracy).mean() <= 0.05
         fewer = math.ceil(needed / 20)
         means = random.binomial(fewer, chance, 20_000) / fewer
         assert (np.abs(means - chance) > accuracy).mean() > 0.05
-    assert samples_needed(0.05, 0.0, 0.1) == 0.0
-    assert samples_needed(0.05, 1.0, 0.0) == math.inf
+    assert samples_needed_without_baseline(0.05, 0.0, 0.1) == 0.0
+    assert samples_needed_without_baseline(0.05, 1.0, 0.0) == math.inf
 
 
 def test_the_mean_squared_errors_cross_where_it_says():
@@ -249,7 +256,7 @@ def test_the_mean_squared_errors_cross_where_it_says():
     entropies[0] = 1.0  # the VaR
     scores = random.normal(size=1000) + np.where(np.arange(1000) % 2 == 0, 0.2, -0.2)
     tail = 500
-    trade = baseline_trade_off(scores, entropies, tail)
+    trade = baseline_trade_off_of_scores(scores, entropies, tail)
     assert trade.value_at_risk == 1.0
     inside = entropies <= 1.0
     samples = {True: scores * entropies * inside, False: scores * (entropies - 1.0) * inside}
@@ -267,7 +274,7 @@ def test_a_bias_that_is_chance_alone_never_crosses():
     crossings = []
     for _ in range(50):
         entropies = np.concatenate([np.full(500, -0.1), [1.0], np.full(499, 3.0)])
-        crossings.append(baseline_trade_off(random.normal(size=1000), entropies, 501).crossing)
+        crossings.append(baseline_trade_off_of_scores(random.normal(size=1000), entropies, 501).crossing)
     assert np.median(crossings) > 1000
 
 
@@ -278,13 +285,15 @@ def test_the_diameter_is_the_farthest_pair_and_of_equal_members_nothing():
     lows, highs = [], []
     for _ in range(40):
         counts = [random.multinomial(20, one, 20).astype(float) for one in [same] * 6]
-        low, high = diameter([variation(counts[i], counts[j]) for i in range(6) for j in range(i)])
+        low, high = diameter_of_distances(
+            [variation_distance(counts[i], counts[j]) for i in range(6) for j in range(i)]
+        )
         lows.append(low)
         highs.append(high)
     assert np.mean(lows) < 0.04
     assert np.mean(highs) > 0.15
     counts = [random.multinomial(500, one, 20).astype(float) for one in [same] * 3 + [other]]
-    low, high = diameter([variation(counts[i], counts[j]) for i in range(4) for j in range(i)])
+    low, high = diameter_of_distances([variation_distance(counts[i], counts[j]) for i in range(4) for j in range(i)])
     assert low == pytest.approx(0.25, abs=0.02)
     assert high == pytest.approx(0.25, abs=0.03)
 
@@ -298,7 +307,7 @@ def test_steps_tell_members_apart_by_what_they_do():
         return StepSample(before, factor * before[:, 1:] + 0.1 * random.normal(size=(count, 1)))
 
     factors = (1.0, 2.0, 1.0)
-    found = step_contrasts([steps(500, one) for one in factors], [steps(4000, one) for one in factors])
+    found = distances_by_step_contrasts([steps(500, one) for one in factors], [steps(4000, one) for one in factors])
     assert (np.diag(found) == 0.5).all()
     assert found[0, 2] == pytest.approx(0.5, abs=0.05)
     assert found[2, 0] == pytest.approx(0.5, abs=0.05)
