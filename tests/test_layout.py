@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 PACKAGE = Path(__file__).parents[1] / "src/alphamepol"
 ORDER = (
     *("errors", "files", "settings", "compute", "environments", "policies", "sampling", "estimation", "measuring"),

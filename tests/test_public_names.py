@@ -3,7 +3,11 @@
 import subprocess
 import sys
 
+import pytest
+
 import alphamepol
+
+pytestmark = pytest.mark.quick
 
 
 def test_every_public_name_is_there() -> None:

@@ -10,6 +10,8 @@ from alphamepol.checking.member_shares import member_share_of_draws, member_shar
 from alphamepol.estimation.risk import weighted_cvar
 from alphamepol.measuring.aliasing import measure_aliasing
 
+pytestmark = pytest.mark.quick
+
 
 @settings(deadline=None, derandomize=True)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(2, 12))

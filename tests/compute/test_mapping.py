@@ -5,12 +5,15 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from alphamepol import make
 from alphamepol.algorithms.alphamepol.epoch import improve_all_seeds
 from alphamepol.algorithms.alphamepol.start import start_pretraining
 from alphamepol.measuring.samples import neighbours_of_samples
 from alphamepol.sampling.compiled_sampler import collect_compiled
+
+pytestmark = pytest.mark.quick
 
 
 def test_seeds_side_by_side_learn_what_they_learn_alone(tiny, monkeypatch) -> None:

@@ -21,6 +21,8 @@ from alphamepol.environments.gridworld.gridworld import Gridworld
 from alphamepol.environments.make import make
 from alphamepol.errors import InputError
 
+pytestmark = pytest.mark.quick
+
 
 class Line(CMP):
     """A point that moves on a line of a given length: the smallest member that one can write."""

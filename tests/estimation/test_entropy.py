@@ -20,6 +20,8 @@ from alphamepol.estimation.entropy import (
 )
 from alphamepol.estimation.knn import Neighbourhood
 
+pytestmark = pytest.mark.quick
+
 REPEATS, POINTS = 20, 2000
 
 

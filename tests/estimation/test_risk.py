@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from alphamepol import InputError, cvar, value_at_risk
 from alphamepol.estimation.risk import risk_tail_count, weighted_cvar
 
+pytestmark = pytest.mark.quick
+
 LIST = [3.0, -1.0, 2.0, 0.5, 7.0]  # in order: -1, 0.5, 2, 3, 7
 
 

@@ -14,6 +14,8 @@ from alphamepol.estimation.statistics import (
     weighted_interquartile_mean,
 )
 
+pytestmark = pytest.mark.quick
+
 
 def test_interval_of_many_normal_samples_is_the_normal_one() -> None:
     values = np.random.default_rng(1).normal(3.0, 2.0, 2000)

@@ -10,6 +10,8 @@ from alphamepol import Evaluation, InputError
 from alphamepol.measuring.evaluation_files import load_evaluation, save_evaluation
 from alphamepol.measuring.visits import VisitMap
 
+pytestmark = pytest.mark.quick
+
 RANDOM = np.random.default_rng(0)
 WHOLE = Evaluation(
     class_name="rooms",

@@ -13,6 +13,8 @@ from scipy import stats
 from alphamepol.policies.distributions import Categorical, Normal, SquashedNormal
 from alphamepol.policies.memory import ActionRange
 
+pytestmark = pytest.mark.quick
+
 numbers = st.lists(st.floats(-2, 2, width=32), min_size=3, max_size=3)
 
 

@@ -188,9 +188,9 @@ def test_actions_are_remembered_within_their_range() -> None:
     far = memory.perceive(np.array([1e6]), kept)
     np.testing.assert_allclose(far, [1e6, LARGEST, -1.0, 3.5, 1.0])
     assert ActionRange(0, (-3e38,), (3e38,)).bounded == (False,)
-    assert ActionRange.from_description(**actions.describe()) == actions
+    assert ActionRange.from_description(actions.describe()) == actions
     assert actions.describe() == {"low": [-1.0, None, 0.0], "high": [1.0, None, 6.0]}
-    assert ActionRange.from_description(**ActionRange(4).describe()) == ActionRange(4)
+    assert ActionRange.from_description(ActionRange(4).describe()) == ActionRange(4)
 
 
 @pytest.mark.parametrize("member", [MEMBER, Drift(jnp.array(7.0))], ids=["vectors", "choices"])

@@ -12,6 +12,8 @@ from scipy.stats import norm
 from alphamepol import GaussianPolicy, InputError, load_policy, save_policy
 from alphamepol.algorithms.alphamepol.start import regress_mean_at_start
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture(scope="module")
 def policy() -> GaussianPolicy:

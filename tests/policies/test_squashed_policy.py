@@ -69,7 +69,7 @@ def test_it_says_what_is_needed_to_build_it_again(policy: SquashedPolicy) -> Non
         "actions": {"low": [-0.2, -3.0], "high": [0.6, 1.0]},
     }
     parts = policy.architecture
-    actions = ActionRange.from_description(**parts["actions"])
+    actions = ActionRange.from_description(parts["actions"])
     again = SquashedPolicy(parts["observation_size"], actions, parts["hidden"], key=jax.random.key(5))
     assert jax.tree.structure(again) == jax.tree.structure(policy)
     assert [leaf.shape for leaf in jax.tree.leaves(again)] == [leaf.shape for leaf in jax.tree.leaves(policy)]

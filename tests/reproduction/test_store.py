@@ -17,6 +17,8 @@ from alphamepol.reproduction.planned import (
 from alphamepol.reproduction.store import Store, read_stored_runs
 from alphamepol.settings.conversion import settings_to_dict
 
+pytestmark = pytest.mark.quick
+
 PLANNED = Pretraining("gridworld-slope", PretrainConfig(epochs=100, seeds=5))
 TUNED = Finetuning("gridworld-slope", "GWN", TrpoConfig(seeds=2), PLANNED)
 

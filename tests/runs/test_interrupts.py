@@ -8,6 +8,8 @@ import pytest
 
 from alphamepol.runs.interrupts import interrupts
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_raises_at_once_and_the_old_handlers_come_back(number: signal.Signals) -> None:

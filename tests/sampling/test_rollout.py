@@ -12,6 +12,8 @@ from alphamepol.environments.tasks import Goal, RewardFunction, stack_tasks
 from alphamepol.sampling.compiled_sampler import collect_compiled, collect_compiled_episodes
 from alphamepol.sampling.rollout import rollout, rollout_episodes
 
+pytestmark = pytest.mark.quick
+
 
 class Countdown(CMP):
     """Walks by its action and ends when `fuse` steps are done."""

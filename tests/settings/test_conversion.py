@@ -8,6 +8,8 @@ from alphamepol import InputError, PretrainConfig, TrpoConfig, preset
 from alphamepol.environments.registry import registered_class_names
 from alphamepol.settings.conversion import settings_from_dict, settings_to_dict
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("change", "sentence"),

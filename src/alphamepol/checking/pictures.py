@@ -9,6 +9,7 @@ from alphamepol.checking.findings import SPENT, TRUSTED
 from alphamepol.checking.member_shares import member_shares_of_tail
 from alphamepol.environments.host import AnyClass
 from alphamepol.figures.class_check import (
+    Distances,
     MemberEntropies,
     Panel,
     RateLimits,
@@ -58,13 +59,17 @@ def draw_check_pictures(found: Diagnosis, environment_class: AnyClass, folder: P
     return [path for name in CAPTIONS if (path := folder / f"{name}.png").is_file()]
 
 
-def _matrices_for_check_pictures(found: Diagnosis) -> dict[str, np.ndarray]:
+def _matrices_for_check_pictures(found: Diagnosis) -> list[Distances]:
     bounds = found.bounds
-    matrices = {"total variation": bounds.variation_high, "Wasserstein distance": bounds.wasserstein}
+    matrices = [
+        Distances("total variation", bounds.variation_high),
+        Distances("Wasserstein distance", bounds.wasserstein, most=None),
+    ]
     if bounds.dynamics is not None:
-        matrices["steps that differ"] = bounds.dynamics.steps_differ
+        matrices.append(Distances("steps that differ", bounds.dynamics.steps_differ))
     elif found.contrasts is not None:
-        matrices["told apart by a step"] = np.where(np.eye(len(bounds.members)), 0.0, found.contrasts)
+        told_apart = np.where(np.eye(len(bounds.members)), 0.0, found.contrasts)
+        matrices.append(Distances("told apart by a step", told_apart))
     return matrices
 
 

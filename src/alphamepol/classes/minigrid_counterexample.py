@@ -53,7 +53,7 @@ ENTRY = ClassEntry(
         "paper": (PAPER, FINETUNING),
         "miniature": (
             dataclasses.replace(quick_alphamepol_preset(PAPER), epochs=3, trajectories=20, horizon=100, hidden=(32,)),
-            miniature_finetuning(FINETUNING),
+            dataclasses.replace(miniature_finetuning(FINETUNING), steps=3000, hidden=(32,)),
         ),
     },
     cost=dataclasses.replace(COST, host_steps_per_second=2000.0),

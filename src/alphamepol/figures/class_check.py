@@ -1,6 +1,6 @@
 """Figures of a class before training: entropies, their stability, learning rates, distances between members."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
@@ -127,20 +127,28 @@ def draw_class_check_rates(tried: Sequence[Learned], limits: RateLimits, folder:
     write_csv_of_figure(folder / f"{name}.csv", header, rows)
 
 
-def draw_class_check_distances(
-    matrices: Mapping[str, Float[np.ndarray, "members members"]], members: Sequence[str], folder: Path, name: str
-) -> None:
-    """Draw matrices of distances between members, side by side. Distances are at most 1, but for Wasserstein's."""
+@dataclass(frozen=True)
+class Distances:
+    """Distances between members, rows and columns."""
+
+    title: str
+    values: Float[np.ndarray, "members members"]
+    most: float | None = 1.0
+    """The largest that they can be, if that is known."""
+
+
+def draw_class_check_distances(matrices: Sequence[Distances], members: Sequence[str], folder: Path, name: str) -> None:
+    """Draw matrices of distances between members, side by side."""
     side = 0.28 * len(members) + 1.2
     rows: list[tuple[Any, ...]] = []
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(side * len(matrices), side + 0.5), layout="constrained")
-        for i, (title, matrix) in enumerate(matrices.items()):
+        for i, distances in enumerate(matrices):
             axes = figure.add_subplot(1, len(matrices), i + 1)
-            _draw_class_check_matrix(axes, matrix, members, most=None if "Wasser" in title else 1.0, labels=i == 0)
-            axes.set_title(title)
+            _draw_class_check_matrix(axes, distances.values, members, most=distances.most, labels=i == 0)
+            axes.set_title(distances.title)
             rows += [
-                (title, one, other, float(matrix[row, column]))
+                (distances.title, one, other, float(distances.values[row, column]))
                 for row, one in enumerate(members)
                 for column, other in enumerate(members)
             ]

@@ -39,7 +39,9 @@ def _checksum_of_arrays(arrays: dict[str, np.ndarray]) -> str:
 
 
 def unpack_arrays(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header and the arrays of a file that `pack_arrays` or `seal_arrays` wrote. Raises ValueError or OSError on anything else.
+    """The header and the arrays of a file that `pack_arrays` or `seal_arrays` wrote.
+
+    Raises ValueError or OSError on anything else.
 
     Whatever a header says, no more is read than the file has.
     """

@@ -36,13 +36,20 @@ def load_evaluation(path: Path) -> Evaluation:
         header, arrays = unpack_arrays(path)
         if header.get("format") != FORMAT:
             raise ValueError("it holds something else")
-        fields: dict[str, Any] = {
+        plain: dict[str, Any] = {
             name: tuple(header[name]) if isinstance(header[name], list) else header[name] for name in PLAIN
         }
         visits, trails = (arrays[name].astype(float) if name in arrays else None for name in ("visits", "trails"))
         cells = {name.removeprefix("cells_per_"): value for name, value in arrays.items() if name.startswith("cells")}
         return Evaluation(
-            **fields,
+            class_name=plain["class_name"],
+            members=plain["members"],
+            probabilities=plain["probabilities"],
+            alpha=plain["alpha"],
+            seeds=plain["seeds"],
+            ceilings=plain["ceilings"],
+            units=plain["units"],
+            encoder_seed=plain["encoder_seed"],
             entropies=arrays["entropies"],
             trajectory_entropies=arrays["trajectory_entropies"],
             visits=None if visits is None else VisitMap(visits, tuple(header["extent"])),

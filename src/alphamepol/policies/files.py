@@ -124,7 +124,7 @@ def _image_shape_in_policy_file(shape: Sequence[int], observation_size: int) -> 
 
 def read_actions_in_policy_file(description: dict[str, Any], kind: str, action_size: int) -> ActionRange:
     """The actions that a part of a policy in a file speaks of. Raises ValueError if they are not the policy's."""
-    actions = ActionRange.from_description(**description)
+    actions = ActionRange.from_description(description)
     sizes = (actions.choices,) if kind == "categorical" else (len(actions.low), len(actions.high))
     if set(sizes) != {action_size} or (kind != "categorical" and actions.choices):
         raise ValueError("its memory, scaling or range is of other actions than its own")

@@ -5,7 +5,7 @@ tells: one step on a slope, one bump into a wall (docs/method.md, "Memory").
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -66,10 +66,11 @@ class ActionRange(eqx.Module):
         return {name: [_memory_bound_or_none(bound) for bound in getattr(self, name)] for name in ("low", "high")}
 
     @classmethod
-    def from_description(
-        cls, choices: int = 0, low: Sequence[float | None] = (), high: Sequence[float | None] = ()
-    ) -> "ActionRange":
-        """The inverse of `describe`."""
+    def from_description(cls, description: Mapping[str, Any]) -> "ActionRange":
+        """The inverse of `describe`. Raises TypeError or ValueError on anything else."""
+        if not description.keys() <= {"choices", "low", "high"}:
+            raise ValueError(f"a range of actions has choices, or low and high, and no {sorted(description)}")
+        choices, low, high = description.get("choices", 0), description.get("low", ()), description.get("high", ())
         lowest = tuple(-math.inf if bound is None else float(bound) for bound in low)
         return cls(choices, lowest, tuple(math.inf if bound is None else float(bound) for bound in high))
 

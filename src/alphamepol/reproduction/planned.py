@@ -170,7 +170,7 @@ class Metatraining:
     @property
     def identity(self) -> Identity:
         skills = {} if self.diayn is None else {"diayn": self.diayn.identity}
-        return identity_of_planned_run(self.command, self.class_name, self.config, **skills)
+        return identity_of_planned_run(self.command, self.class_name, self.config, skills)
 
     def do(self, folder: Path, find: FindFolder) -> None:
         from alphamepol.algorithms.metatraining.run import metatrain
@@ -206,7 +206,9 @@ class Finetuning:
     @property
     def identity(self) -> Identity:
         init = "random" if self.init is None else self.init.identity
-        return identity_of_planned_run(self.command, self.class_name, self.config, member=self.member, init=init)
+        return identity_of_planned_run(
+            self.command, self.class_name, self.config, {"member": self.member, "init": init}
+        )
 
     def do(self, folder: Path, find: FindFolder) -> None:
 
@@ -254,7 +256,7 @@ class GradientVariance:
     @property
     def identity(self) -> Identity:
         parts = {"init": self.init.identity, "batches": self.batches}
-        return identity_of_planned_run(self.command, self.class_name, self.config, **parts)
+        return identity_of_planned_run(self.command, self.class_name, self.config, parts)
 
     def do(self, folder: Path, find: FindFolder) -> None:
         from alphamepol.reproduction.measurements import gradient_variance_measurement
@@ -267,8 +269,14 @@ def member_planned_alone(probabilities: Sequence[float]) -> int | None:
     return list(probabilities).index(1) if len(probabilities) > 1 and 1 in probabilities else None
 
 
-def identity_of_planned_run(command: str, class_name: str, config: AnyConfig, **parts: Any) -> Identity:
-    """Of the settings only those that differ from their defaults: a field that is added later changes nothing."""
+def identity_of_planned_run(
+    command: str, class_name: str, config: AnyConfig, parts: dict[str, Any] | None = None
+) -> Identity:
+    """What a run computes: its command and class, the settings that differ from their defaults, and further parts.
+
+    Settings that have their default are left out, so that a field which is added later makes no run unknown.
+    """
+    parts = parts or {}
     ignored = ["checkpoint_every", "diagnostics"] + (["evaluation_batches"] if command != "untrained" else [])
     if command == "finetune" and parts["init"] != "random":
         ignored += OF_RANDOM

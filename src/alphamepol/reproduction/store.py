@@ -229,7 +229,7 @@ def _identity_of_stored_run(place: Path, described: dict[Path, dict[str, Any]]) 
             if inner is None:
                 return None
             parts[part] = inner
-    return identity_of_planned_run(description["command"], description["class"], config, **parts)
+    return identity_of_planned_run(description["command"], description["class"], config, parts)
 
 
 def _stored_run_trains(description: dict[str, Any] | None) -> bool:

@@ -51,8 +51,12 @@ def collect_episodes_with_sampler(
     - `member`: the name of the member that all act in.
     - `keys`: one per task.
     """
-    amount = {"trajectories": trajectories, "horizon": horizon}
     if isinstance(environment_class, HostClass):
         number = environment_class.index(member)
-        return host.collect_episodes_on_host(policies, environment_class, number, tasks, **amount, keys=keys)
-    return compiled.collect_compiled_episodes(policies, environment_class[member], tasks, **amount, keys=keys)
+        return host.collect_episodes_on_host(
+            policies, environment_class, number, tasks, trajectories=trajectories, horizon=horizon, keys=keys
+        )
+    where = environment_class[member]
+    return compiled.collect_compiled_episodes(
+        policies, where, tasks, trajectories=trajectories, horizon=horizon, keys=keys
+    )

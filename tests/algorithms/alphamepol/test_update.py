@@ -22,6 +22,8 @@ from alphamepol.algorithms.alphamepol.update import (
 from alphamepol.estimation.entropy import particle_entropy
 from alphamepol.sampling.trajectories import Trajectories
 
+pytestmark = pytest.mark.quick
+
 MINIBATCHES, BATCH, TIME, K, TAIL = 6, 2, 15, 4, 2
 
 

@@ -15,6 +15,8 @@ from jaxtyping import Array, Float
 from alphamepol import FinetuneConfig, FineTuner, InputError, Policy, TrpoConfig, finetune
 from alphamepol.runs.metrics import read_metrics
 
+pytestmark = pytest.mark.quick
+
 
 @dataclass(frozen=True)
 class ClimbConfig(FinetuneConfig):

@@ -12,6 +12,8 @@ from alphamepol.environments.gridworld.gridworld import Gridworld
 from alphamepol.environments.gridworld.layouts import FOUR_ROOMS, MULTIGRID, TWO_HALLS, parse_gridworld_layout
 from alphamepol.errors import InputError
 
+pytestmark = pytest.mark.quick
+
 
 def test_the_ten_maps_are_those_of_the_specification():
     assert len(MULTIGRID) == 10

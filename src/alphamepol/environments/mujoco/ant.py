@@ -191,14 +191,13 @@ def build_mujoco_ant(member: str, integrator: str = "RK4") -> mujoco.MjModel:
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_WARMSTART
     spec.delete(spec.geom("floor"))
     # No margin: MuJoCo 4 adds those of two geoms where rllab's took the larger, and the Ant's own is 0.01.
-    solid = {"conaffinity": 1, "margin": 0}
     for name, height, corner, opposite in _mujoco_ant_blocks(STAIRS[member]):
-        box = spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_BOX, **solid)
+        box = spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_BOX, conaffinity=1, margin=0)
         box.pos, box.size = (opposite + corner) / 2, (opposite - corner) / 2
         if height == 0:
             box.contype = box.conaffinity = 0  # to be seen; the plane below is to be stood on
     for name, place, inwards in _mujoco_ant_planes(STAIRS[member]):
-        plane = spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_PLANE, **solid)
+        plane = spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_PLANE, conaffinity=1, margin=0)
         plane.pos, plane.size = place, (0, 0, 1)
         plane.alt.type, plane.alt.zaxis = mujoco.mjtOrientation.mjORIENTATION_ZAXIS, inwards
     for geom in spec.geoms:
