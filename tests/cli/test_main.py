@@ -252,7 +252,7 @@ def test_an_interrupted_comparison_goes_on(stop_at, elsewhere, monkeypatch, caps
     assert main([*command, "whole"]) == 0
     from alphamepol.algorithms.finetuning import run as module
 
-    run_iteration = module.run_iteration
+    run_iteration = module.run_finetuning_iteration
     begun = []
 
     def stopping(state, iteration, *rest):
@@ -261,7 +261,7 @@ def test_an_interrupted_comparison_goes_on(stop_at, elsewhere, monkeypatch, caps
             raise KeyboardInterrupt
         return run_iteration(state, iteration, *rest)
 
-    monkeypatch.setattr(module, "run_iteration", stopping)
+    monkeypatch.setattr(module, "run_finetuning_iteration", stopping)
     capsys.readouterr()
     assert main([*command, "cut"]) == INTERRUPTED
     assert "what is done is saved. Continue with: alphamepol finetune random random" in capsys.readouterr().err

@@ -110,7 +110,7 @@ def test_rewards_that_are_no_numbers_stop_the_run(reward: float, tmp_path) -> No
 
 
 @given(st.integers(-18, 15), st.integers(0, 10**6), st.integers(1, 20), st.integers(1, 4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_the_entropy_moves_with_the_logarithm_of_the_unit(exponent: int, seed: int, k: int, dimension: int) -> None:
     """H(cX) = H(X) + d ln c, as long as squares of distances are numbers."""
     points = np.random.default_rng(seed).normal(size=(40, dimension)).astype(np.float32)
@@ -119,7 +119,7 @@ def test_the_entropy_moves_with_the_logarithm_of_the_unit(exponent: int, seed: i
 
 
 @given(st.integers(0, 10**6), st.floats(0, 500), st.integers(1, 39))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_weights_however_uneven_give_numbers(seed: int, spread: float, k: int) -> None:
     random = np.random.default_rng(seed)
     points = random.normal(size=(40, 2)).astype(np.float32)

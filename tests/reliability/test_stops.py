@@ -65,7 +65,10 @@ def test_the_long_version_knows_its_commands() -> None:
     ],
 )
 def test_the_second_process_is_refused(words: str, tmp_path: Path, capsys) -> None:
-    holder = f"from alphamepol.files.locks import held\nfrom pathlib import Path\nwith held(Path({str(tmp_path)!r})):\n"
+    holder = (
+        "from alphamepol.files.locks import folder_lock_held\nfrom pathlib import Path\n"
+        f"with folder_lock_held(Path({str(tmp_path)!r})):\n"
+    )
     process = subprocess.Popen([sys.executable, "-c", f"{holder} print(1, flush=True); input()"], stdin=-1, stdout=-1)
     assert process.stdout
     assert process.stdout.readline() == b"1\n"

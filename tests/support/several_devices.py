@@ -97,7 +97,7 @@ cases = {
     "mini-batches of MEPOL": partial(epochs, seeds=1, alpha=1.0),
     "tasks": iterations,
 }
-maml = am.MetatrainConfig(method="maml-r", iterations=2, tasks=2, trajectories=2, **metatraining)
+maml = am.MetatrainConfig(method="maml-r", iterations=1, tasks=2, trajectories=2, **metatraining)
 runs = {"pretrain": partial(pretrained, devices=4), "MAML": partial(metatrained, devices=2, config=maml)}
 report = {}
 for name, case in cases.items():

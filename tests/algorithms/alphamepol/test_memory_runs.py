@@ -67,9 +67,9 @@ def test_the_run_says_what_its_policies_remember(run) -> None:
 
 
 def test_an_epoch_moves_what_is_learned_and_compiles_nothing_for_the_next(run, tiny) -> None:
-    environment_class = pretrain_module.resolve_class("gridworld-slope")
+    environment_class = pretrain_module.make_class("gridworld-slope")
     config = config_of(run, tiny)
-    before = pretrain_module.start_state(environment_class, config)
+    before = pretrain_module.start_pretraining(environment_class, config)
     stopwatch = Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
     plan = SamplePlan.of(environment_class, config, config.seed_list)
     after, _, _ = pretrain_module.run_epoch(before, 0, plan, config, stopwatch)

@@ -265,7 +265,7 @@ def test_judging_and_differentiating_in_one_pass(ended: bool, rows: int, monkeyp
     entropies, kl = estimate_entropies_and_kl(log_ratios, trajectories, neighbourhood)
     gradient = tail_gradient(other, log_ratios, trajectories, neighbourhood, jnp.arange(MINIBATCHES))
 
-    monkeypatch.setattr("alphamepol.algorithms.alphamepol.estimates.rows_per_product", lambda: rows)
+    monkeypatch.setattr("alphamepol.algorithms.alphamepol.estimates.mapped_rows_per_product", lambda: rows)
     judged = estimate_with_gradient(other, trajectories, neighbourhood, before)
     np.testing.assert_allclose(judged.log_ratios, log_ratios, atol=1e-12)
     np.testing.assert_allclose(judged.entropies, entropies, rtol=1e-12)
@@ -311,7 +311,7 @@ def test_score_sum_does_not_depend_on_how_trajectories_are_cut_into_pieces(monke
     results = []
     for piece in (TIME, 5 * TIME + 1, 100 * TIME):  # 12 trajectories: the second does not divide them
         monkeypatch.setattr(
-            "alphamepol.algorithms.alphamepol.log_probabilities.rows_per_product", lambda _, most=piece: most
+            "alphamepol.algorithms.alphamepol.log_probabilities.mapped_rows_per_product", lambda _, most=piece: most
         )
         gradient = score_sum_of_log_probabilities(policy, trajectories.perceived, trajectories.actions, coefficients)
         results.append(ravel_pytree(gradient)[0])

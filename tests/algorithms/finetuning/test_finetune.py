@@ -116,14 +116,14 @@ def without_seconds(path: Path) -> list[dict]:
 @pytest.mark.parametrize(("how", "stop_at"), [(KeyboardInterrupt, 3), (SystemError, 3), (KeyboardInterrupt, 0)])
 def test_an_interrupted_run_goes_on_to_the_same_bits(run, tmp_path, monkeypatch, how, stop_at) -> None:
     folder = tmp_path / "run"
-    run_iteration = finetune_module.run_iteration
+    run_iteration = finetune_module.run_finetuning_iteration
 
     def stopping(state, iteration, *rest):
         if iteration == stop_at:
             raise how
         return run_iteration(state, iteration, *rest)
 
-    monkeypatch.setattr(finetune_module, "run_iteration", stopping)
+    monkeypatch.setattr(finetune_module, "run_finetuning_iteration", stopping)
     again = {"environment_class": "gridworld-slope", "folder": folder, "quiet": True}
     with pytest.raises(how):
         finetune("random", "GWS", TINY, **again)
@@ -164,7 +164,7 @@ def test_policies_are_dealt_out_and_a_task_without_reward_keeps_its_policy(tmp_p
     policies = [GaussianPolicy(2, 2, (4,), key=jax.random.key(i)) for i in range(2)]
     config = dataclasses.replace(TINY, seeds=2)
     plan = Plan(make("gridworld-slope"), "GWN", [Goal((0.0, 0.5))] * 3, config, find_finetuner("trpo"))
-    state = finetune_module.start_finetuning(policies, plan)
+    state = finetune_module.start_finetuning_iterations(policies, plan)
     for row in range(6):
         dealt = jax.tree.map(lambda leaf, row=row: leaf[row], state.learners.policy)
         assert all(map(np.array_equal, jax.tree.leaves(dealt), jax.tree.leaves(policies[row % 2])))

@@ -153,7 +153,7 @@ def test_maml_on_skills_learns_them_first_and_is_the_same_with_given_ones(both, 
 def test_an_interrupted_run_goes_on_to_the_same_bits(request, tmp_path, monkeypatch, method, how) -> None:
     """KeyboardInterrupt saves what is done; SystemError stands for a crash that saves nothing."""
     whole, config = request.getfixturevalue(method.partition("-")[0]), {"maml-r": TINY, "diayn": DIAYN}[method]
-    name, stop_at = {"maml-r": ("run_meta_iteration", 3), "diayn": ("run_diayn_epoch", 13)}[method]
+    name, stop_at = {"maml-r": ("run_maml_iteration", 3), "diayn": ("run_diayn_epoch", 13)}[method]
     module = {"maml-r": maml_module, "diayn": diayn_module}[method]
     honest = getattr(module, name)
 
@@ -341,13 +341,13 @@ def test_the_presets_are_the_papers_and_quick() -> None:
 
 
 def test_numbers_that_are_lost_end_the_run_in_a_sentence(tmp_path, monkeypatch) -> None:
-    honest = maml_module.run_meta_iteration
+    honest = maml_module.run_maml_iteration
 
     def loses(*arguments):
         state, report = honest(*arguments)
         return state, eqx.tree_at(lambda report: report.finite, report, jnp.array([True, False]))
 
-    monkeypatch.setattr(maml_module, "run_meta_iteration", loses)
+    monkeypatch.setattr(maml_module, "run_maml_iteration", loses)
     with pytest.raises(RunError, match="iteration 0, seed 4: a state, a reward or a parameter is no longer finite"):
         metatrain("gridworld-slope", TINY, folder=tmp_path / "run", quiet=True)
 
