@@ -24,7 +24,8 @@ class AlphaMepolSettings:
     learning_rate: float = 1e-5
     """β, the rate of Adam."""
     trust_region: float = 15.0
-    """δ, the largest KL divergence of state distributions within an epoch."""
+    """δ, the largest KL divergence (E6) from the state distribution of the policy that sampled an epoch to that of the
+    improved one, all mini-batches taken together."""
     max_off_policy_iterations: int = 30
     """The most gradient steps that one epoch's samples are used for."""
     gradient_share: float = 1.0

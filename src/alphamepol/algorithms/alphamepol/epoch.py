@@ -40,8 +40,9 @@ def run_epoch(
 ) -> tuple[LoopState, EpochReport, Trajectories]:
     """Improve every seed's policy by one epoch; returns the new state, a report, and the samples that were used.
 
-    After the update the scales of the policies' memory and inputs take in the epoch's samples. They are constants
-    within an epoch, so importance weights do not see them change.
+    `state.keys` stay the same: the number of the epoch is folded into them. After the update the scales of the
+    policies' memory and inputs take in the epoch's samples; no KL bounds that change, which becomes smaller with the
+    number of samples. The units of particles never change, so that entropies of different epochs can be compared.
     """
     when, policies = f"epoch {epoch}", state.learners.policy
     with stopwatch.phase(SAMPLING):

@@ -23,7 +23,7 @@ class Estimates(eqx.Module):
     entropies: Float[Array, " minibatches"]
     kl: Float[Array, ""]
     gradient: Policy | None = None
-    """The gradient of the mean of all entropies, from `estimate_with_gradient`; None from `estimate`."""
+    """The gradient of the mean of all entropies, from `estimate_with_gradient`; None if it is taken apart."""
 
 
 def estimate_entropies_and_kl(
@@ -46,7 +46,7 @@ def estimated_log_weights(
     log_ratios: Float[Array, "minibatches batch time"], trajectories: Trajectories
 ) -> Float[Array, "minibatches particles"]:
     """ln ŵ (E4) of every particle, not normalised: the sum of log-ratios up to the action that reached it; −∞ where the
-    step is not valid. (E5) normalises over a mini-batch, (E6) over the epoch."""
+    step is not valid. (E5) normalises over a mini-batch, (E6) over the epoch, of which each mini-batch has a share."""
     log_weights = jnp.where(trajectories.valid, jnp.cumsum(log_ratios, axis=-1), -jnp.inf)
     return log_weights.reshape(len(log_weights), -1)
 
@@ -74,6 +74,7 @@ def estimate_with_gradient(
     def add_group(policy: Policy, total: Policy, group) -> tuple[Policy, tuple[Array, ...]]:
         """Add the gradient of a group of mini-batches to the total; returns the estimates of each of them, too."""
         samples, neighbours, sampled = group
+        # A policy that acts on rows takes what was perceived as it is: `network_inputs` would change nothing.
         rows = tuple(leaf.reshape(-1, *leaf.shape[3:]) for leaf in (samples.perceived, samples.actions))
         log_probs, vjp = jax.vjp(lambda policy: log_probabilities_of_rows(policy, *rows), policy)
         log_ratios = log_probs.reshape(sampled.shape) - sampled

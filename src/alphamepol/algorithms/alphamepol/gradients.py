@@ -20,7 +20,7 @@ def tail_gradient(
     chosen: Int[Array, " chosen"],
 ) -> Policy:
     """(E8): the gradient of the mean importance-weighted entropy of the mini-batches `chosen`, given by their indices:
-    the tail, or a random subset of it.
+    the tail, or a random subset of it. `log_ratios` are those of the policy.
 
     Only those are differentiated. By the chain rule over ln π: first the few numbers ∂H/∂ ln π(a_t|s_t), then
     one backward pass through the network.

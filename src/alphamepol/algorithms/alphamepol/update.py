@@ -74,7 +74,7 @@ class EpochReport(eqx.Module):
     """What an epoch did.
 
     `entropies`, `tail` and `objective` are of the policy that sampled; `objective_after`, `kl` and `effective_shares`
-    are of the one that came out.
+    are of the one that the update gave, before its scales are measured again (`epoch.py`).
     """
 
     entropies: Float[Array, " minibatches"]
@@ -82,7 +82,7 @@ class EpochReport(eqx.Module):
     objective: Float[Array, ""]
     """The mean entropy of the tail."""
     objective_after: Float[Array, ""]
-    """The same by importance weights."""
+    """The same by importance weights, over the tail of the policy that came out."""
     kl: Float[Array, ""]
     effective_shares: Float[Array, " minibatches"]
     """(Σŵ)²/Σŵ² over the number of samples: the share of the samples that importance weights leave in effect."""
@@ -114,14 +114,14 @@ def improve_off_policy(
 ) -> tuple[Learner, EpochReport]:
     """Algorithm 2: climb the importance-weighted entropy of the tail, several steps with the same samples.
 
-        θ_0 = θ, h = 0
-        while D̂_KL(θ_h) ≤ δ and h < max_iterations:
-            Ĥ^IW of every mini-batch, by importance weights; the tail is the ⌈αM⌉ lowest
-            θ_{h+1} = θ_h + an Adam step along the gradient of the tail's mean entropy
-        a step that leaves the trust region is undone and tried again with half the learning rate
+        θ_0 = θ, h = 0, rate = β
+        while h < max_iterations:
+            Ĥ^IW of every mini-batch under θ_h, by importance weights; the tail is the ⌈αM⌉ lowest
+            try θ' = θ_h + an Adam step of this rate along the gradient of the tail's mean entropy
+            if D̂_KL(θ') ≤ δ: θ_{h+1} = θ', h = h + 1; stop if the rate was halved
+            else: rate = rate / 2, the Adam moments as before; stop after MAX_TRIES tries
 
-    `step` below is one turn of the loop; it never accepts a θ outside the trust region. `key` draws random subsets of
-    the tail, if the settings ask for them.
+    `step` below is one turn of the loop. `key` draws random subsets of the tail, if the settings ask for them.
     """
     sampling_log_probs = log_probabilities(learner.policy, trajectories.perceived, trajectories.actions)
     # If every mini-batch is in the gradient, one pass gives entropies and gradient, that of θ_0 included: then
