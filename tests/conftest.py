@@ -14,7 +14,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import matplotlib
 import pytest
 from jaxtyping import install_import_hook
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 matplotlib.use("agg")
 # Tests compile much and compute little: few of LLVM's passes, and no kernels fused by MLIR, which compile slowest.
@@ -39,14 +38,6 @@ rooms = [path.name for path in package.iterdir() if (path / "__init__.py").is_fi
 install_import_hook([f"alphamepol.{room}" for room in rooms], "beartype.beartype")
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig  # noqa: E402 (after the hook)
-from alphamepol.figures.style import STYLE  # noqa: E402
-
-# Pictures are rendered, but small, and nothing is arranged: that takes a third of the time.
-ConstrainedLayoutEngine.execute = lambda self, figure: None
-STYLE["figure.dpi"] = 50
-
-MANY_MAPPINGS = 25_000
-"""Of memory: from here on compiled programs are forgotten after a module. Until then modules share them."""
 
 # Tracing makes many objects, for which all of the modules would be searched for garbage again and again.
 gc.freeze()
@@ -59,9 +50,7 @@ def _forget_compiled_programs():
     import jax  # not before the settings above are made
 
     yield
-    mappings = Path("/proc/self/maps")
-    if not mappings.exists() or mappings.read_text().count("\n") > MANY_MAPPINGS:
-        jax.clear_caches()
+    jax.clear_caches()
 
 
 @pytest.fixture(scope="session")
