@@ -45,9 +45,9 @@ class Policy(eqx.Module):
         """What files and sentences call it."""
 
     @property
-    @abstractmethod
     def action_size(self) -> int:
         """How many numbers an action has, or how many choices there are."""
+        return self.layers[-1].weight.shape[-2]
 
     @abstractmethod
     def head(self, outputs: Float[Array, " outputs"]) -> Distribution:
@@ -197,10 +197,6 @@ class GaussianPolicy(Policy):
     def kind(self) -> str:
         return "gaussian"
 
-    @property
-    def action_size(self) -> int:
-        return self.layers[-1].weight.shape[-2]
-
     def head(self, outputs: Float[Array, " action"]) -> Normal:
         if self.scaling is None:
             return Normal(outputs, self.log_std)
@@ -283,10 +279,6 @@ class CategoricalPolicy(Policy):
     @property
     def kind(self) -> str:
         return "categorical"
-
-    @property
-    def action_size(self) -> int:
-        return self.layers[-1].weight.shape[-2]
 
     def head(self, outputs: Float[Array, " actions"]) -> Categorical:
         return Categorical(outputs)

@@ -35,7 +35,7 @@ class BaselineTradeOff:
     bias_bound: float
     """U α |b|."""
     bias: float
-    """What b was found to change in the mean; the absolute value, chance included."""
+    """The absolute change of the mean gradient that b was measured to cause, noise included."""
     samples: float
     """n* (D6); infinite if nothing is to be gained by more."""
     crossing: float

@@ -1,4 +1,4 @@
-"""What is measured of an epoch with `diagnostics`: distances between members, and the paper's bounds (D1)–(D7)."""
+"""Measures an epoch for `diagnostics`: distances between members, and the paper's bounds (D1)–(D7)."""
 
 import math
 from typing import Any

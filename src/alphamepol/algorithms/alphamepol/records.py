@@ -1,4 +1,4 @@
-"""What a run writes down: the metrics of an epoch, and the summary of the whole."""
+"""Writes down a run: the metrics of each epoch, and the summary of the whole."""
 
 from typing import Any
 

@@ -48,7 +48,7 @@ def start_pretraining(environment_class: AnyClass, config: PretrainConfig, *, lo
 
 
 def untrained_start_policies(environment_class: AnyClass, config: PretrainConfig) -> dict[int, Policy]:
-    """What `random` stands for: by seed, the policies that training with these settings begins with, not regressed."""
+    """Return, by seed, the policies that `random` stands for: those that training begins with, not regressed."""
     start = start_pretraining(environment_class, dataclasses.replace(config, initial_mean="none"))
     return {seed: take_from_trees(start.learners.policy, i) for i, seed in enumerate(config.seed_list)}
 
