@@ -14,6 +14,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import matplotlib
 import pytest
 from jaxtyping import install_import_hook
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 matplotlib.use("agg")
 # Tests compile much and compute little: few of LLVM's passes, and no kernels fused by MLIR, which compile slowest.
@@ -38,6 +39,12 @@ rooms = [path.name for path in package.iterdir() if (path / "__init__.py").is_fi
 install_import_hook([f"alphamepol.{room}" for room in rooms], "beartype.beartype")
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig  # noqa: E402 (after the hook)
+from alphamepol.figures.style import STYLE  # noqa: E402
+
+# A run with its programs compiled spends two thirds of its time on figures. Tests draw them at a third of the
+# resolution, and do not arrange them.
+ConstrainedLayoutEngine.execute = lambda self, figure: None
+STYLE["figure.dpi"] = 50
 
 # Tracing makes many objects, for which all of the modules would be searched for garbage again and again.
 gc.freeze()
@@ -46,7 +53,7 @@ gc.set_threshold(50_000, 20, 20)
 
 @pytest.fixture(scope="module", autouse=True)
 def _forget_compiled_programs():
-    """Every compiled program maps memory, and a process may have 65 530 mappings: with all tests' programs it dies."""
+    """Every compiled program maps memory, and Linux ends a process that has more than 65,530 mappings."""
     import jax  # not before the settings above are made
 
     yield

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -33,7 +34,17 @@ def config():
 
 @pytest.fixture(scope="module")
 def found(config):
-    return diagnose(planes(), config, batches=6)
+    """A diagnosis, whose stages are entered in order."""
+    entered = []
+
+    @contextmanager
+    def stage(name):
+        entered.append(name)
+        yield
+
+    found = diagnose(planes(), config, batches=6, stage=stage)
+    assert tuple(entered) == STAGES
+    return found
 
 
 def first_sentence(environment_class, config):
@@ -289,20 +300,6 @@ def test_the_line_says_what_was_given_and_what_is_suggested(found):
     parsed.config.check()
     settings = {name: value for one in findings for name, value in one.settings.items()}
     assert parsed.config == dataclasses.replace(asked, **settings)
-
-
-def test_stages_are_entered_in_order(config):
-    from contextlib import contextmanager
-
-    entered = []
-
-    @contextmanager
-    def stage(name):
-        entered.append(name)
-        yield
-
-    diagnose(planes(), config, batches=6, stage=stage)
-    assert tuple(entered) == STAGES
 
 
 def test_the_same_seed_gives_the_same_numbers(config, found):

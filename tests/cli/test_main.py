@@ -235,7 +235,7 @@ def test_finetune_several_side_by_side(elsewhere, capsys) -> None:
         assert alone["returns"] == summary["returns"][name]
         assert alone["tasks"] == summary["tasks"]
         assert alone["final"] == summary["final"][name]
-    assert (folder / "figures/returns.png").stat().st_size > 10_000
+    assert (folder / "figures/returns.png").stat().st_size > 3000
     curves = (folder / "figures/returns.csv").read_text().splitlines()
     assert curves[0] == "init,iteration,mean,low,high,tasks"
     assert len(curves) == 1 + 2 * 3

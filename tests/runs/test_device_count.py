@@ -24,7 +24,6 @@ def test_results_are_those_of_one_device() -> None:
     output = subprocess.run([sys.executable, script], env=several, capture_output=True, text=True)
     assert output.returncode == 0, output.stderr
     report = json.loads(output.stdout.splitlines()[-1])
-    assert report["seeds"]["difference"] == 0
     for part in ("mini-batches", "mini-batches of MEPOL", "tasks"):
         assert report[part]["difference"] < 0.005, part
     for part in ("pretrain", "MAML"):

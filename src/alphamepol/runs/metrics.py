@@ -3,7 +3,10 @@
 import hashlib
 import json
 import os
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -80,9 +83,10 @@ class TensorBoardLogger:
 
     def __init__(self, folder: Path, unit: str, labels: tuple[str, ...], *, keep: int = 0):
         # Not its SummaryWriter, which writes in a thread: there nobody hears of a full disk.
-        from tensorboardX import summary
-        from tensorboardX.event_file_writer import EventsWriter
-        from tensorboardX.proto import event_pb2, summary_pb2
+        with _without_torch():
+            from tensorboardX import summary
+            from tensorboardX.event_file_writer import EventsWriter
+            from tensorboardX.proto import event_pb2, summary_pb2
 
         self._unit, self._labels = unit, labels
         self._image, self._summary, self._event = summary.image, summary_pb2.Summary, event_pb2.Event  # pyright: ignore[reportAttributeAccessIssue] (made by protobuf)
@@ -116,6 +120,19 @@ class TensorBoardLogger:
 
     def close(self) -> None:
         self._writer.close()
+
+
+@contextmanager
+def _without_torch() -> Iterator[None]:
+    """Keep tensorboardX from importing PyTorch where it is installed: that takes seconds, and nothing here needs it."""
+    if "torch" in sys.modules:
+        yield
+        return
+    sys.modules["torch"] = None  # pyright: ignore[reportArgumentType] (which makes `import torch` an ImportError)
+    try:
+        yield
+    finally:
+        del sys.modules["torch"]
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

@@ -73,7 +73,7 @@ def test_visits_are_drawn_on_the_grid(run):
     assert ("AdvG", 1.0, 8.0) in shares
     assert sum(share for (member, *_), share in shares.items() if member == "EasyG") == pytest.approx(1, abs=1e-4)
     assert (run.folder / "figures" / "trails.png").exists() is False  # of comparisons only
-    assert (run.folder / "figures" / "heat-maps.png").stat().st_size > 5000
+    assert (run.folder / "figures" / "heat-maps.png").stat().st_size > 1500
 
 
 def test_encoders_shift_entropies_and_are_decided_by_their_seed(run, config):
