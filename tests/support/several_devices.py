@@ -1,4 +1,4 @@
-"""Run by test_device_count.py in a process of its own, which has four devices: prints how much results differ from one."""
+"""Print how much results on four devices differ from those on one. test_device_count.py runs this as a process."""
 
 import dataclasses
 import gc

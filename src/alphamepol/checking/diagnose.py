@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -15,12 +16,12 @@ from jaxtyping import Array, Float, Int, Key
 from alphamepol.algorithms.alphamepol.baseline import BaselineTradeOff, measure_baseline_trade_off
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.epoch import improve_all_seeds
-from alphamepol.algorithms.alphamepol.start import check_pretraining_start, untrained_start_policies
-from alphamepol.algorithms.alphamepol.update import Learner
+from alphamepol.algorithms.alphamepol.start import check_pretraining_start, start_learners, untrained_start_policies
 from alphamepol.checking.component_scales import component_scales_of
 from alphamepol.checking.diagnosis_types import Actions, Diagnosis
 from alphamepol.checking.member_shares import member_share_of_draws
 from alphamepol.compute.keys import seed_keys, split_keys_by_purpose
+from alphamepol.compute.trees import take_from_trees
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.make import make_class
@@ -29,7 +30,7 @@ from alphamepol.measuring.aliasing import Aliasing, measure_aliasing
 from alphamepol.measuring.bounds import measure_bounds
 from alphamepol.measuring.dynamics import measure_contrasts_of_dynamics, measure_dynamics, members_for_dynamics
 from alphamepol.measuring.particles import particle_size, units_of_particles
-from alphamepol.measuring.sample_checks import check_sample_units
+from alphamepol.measuring.sample_checks import aliased_sets_of_samples, check_sample_units
 from alphamepol.measuring.samples import (
     SamplePlan,
     draw_sample_members,
@@ -163,7 +164,7 @@ def diagnose(
 
 def _draw_samples_to_diagnose(policies: Policy, plan: SamplePlan, batches: int, keys: Key[Array, " seeds"]) -> _Samples:
     count = len(plan.environment_class)
-    members = jnp.repeat(jnp.arange(count), batches)[None]
+    members = jax.device_put(np.repeat(np.arange(count, dtype=np.int32), batches)[None])
     # One neighbour is the least that can be measured.
     raw = plan.collect(policies, members, "check", fewest=1, keys=keys)
     return _Samples(raw, plan.ready(raw, units_of_particles(policies), keys=keys), count)
@@ -191,7 +192,13 @@ def _first_minibatches_to_diagnose(samples: _Samples, count: int) -> Trajectorie
     """The first mini-batches of each member."""
     batches = samples.measured.members.shape[1] // samples.members
     chosen = np.concatenate([np.arange(i * batches, i * batches + min(count, batches)) for i in range(samples.members)])
-    return jax.tree.map(lambda leaf: leaf[:, chosen], samples.measured)
+    return _minibatches_to_diagnose(samples.measured, chosen)
+
+
+@jax.jit
+def _minibatches_to_diagnose(samples: Any, chosen: Int[Array | np.ndarray, " some"]) -> Any:
+    """Return some mini-batches of arrays with axes (seeds, mini-batches, …)."""
+    return jax.tree.map(lambda leaf: leaf[:, chosen], samples)
 
 
 def _diagnose_other_batches(samples: _Samples, batch: int, k: int) -> Sensitivity:
@@ -208,7 +215,7 @@ def _diagnose_other_batches(samples: _Samples, batch: int, k: int) -> Sensitivit
             continue
         points = particles.reshape(members, -1, time, features)[:, : sets * together]
         neighbourhood = nearest_neighbours(points.reshape(members, sets, -1, features), k, inside)
-        if bool(jnp.any((neighbourhood.radii == 0) & neighbourhood.valid)):
+        if np.any(aliased_sets_of_samples(neighbourhood)):
             continue  # more coincide, of more
         tried.append(together)
         found.append(np.asarray(entropies_of_samples(neighbourhood)).mean(axis=1))
@@ -224,16 +231,16 @@ def _diagnose_learning_rates(
     minibatches = MOST_MINIBATCHES if quick else min(config.minibatches, MOST_MINIBATCHES)
     members, epoch_keys = draw_sample_members(keys, 0, plan.environment_class.probabilities, minibatches)
     trajectories = plan.collect(policies, members, "check", fewest=0, keys=epoch_keys)
-    if int(jnp.min(jnp.sum(trajectories.valid, axis=(-1, -2)))) <= config.neighbours:
+    if np.asarray(trajectories.valid).sum(axis=(-1, -2)).min() <= config.neighbours:
         return (), None
     ready = plan.ready(trajectories, units_of_particles(policies), keys=epoch_keys)
     neighbourhood = neighbours_of_samples(ready, config.neighbours)
-    if bool(jnp.any((neighbourhood.radii == 0) & neighbourhood.valid)):
+    if np.any(aliased_sets_of_samples(neighbourhood)):
         return (), None  # no entropy, and no gradient
     learned_from = min(config.minibatches, MINIBATCHES)
-    samples, neighbours = jax.tree.map(lambda leaf: leaf[:, :learned_from], (trajectories, neighbourhood))
+    samples, neighbours = _minibatches_to_diagnose((trajectories, neighbourhood), np.arange(learned_from))
     config = dataclasses.replace(config, trajectories=learned_from * config.batch)
-    learners = jax.vmap(Learner.start)(policies)
+    learners = start_learners(policies)
     found = []
     for factor in FACTORS:
         tried = dataclasses.replace(config, learning_rate=factor * config.learning_rate)
@@ -250,12 +257,11 @@ def _diagnose_learning_rates(
                 gain=float(report.objective_after[0] - report.objective[0]),
             )
         )
-    policy, samples, entropies = jax.tree.map(
-        lambda leaf: leaf[0], (policies, trajectories, entropies_of_samples(neighbourhood))
-    )
+    policy, samples, entropies = take_from_trees((policies, trajectories, entropies_of_samples(neighbourhood)), 0)
     return tuple(found), measure_baseline_trade_off(policy, samples, entropies, config.alpha)
 
 
+@partial(jax.jit, static_argnums=1)
 def _diagnose_own_neighbours(neighbourhood: Neighbourhood, horizon: int) -> Float[Array, "rows sets"]:
     """The share of neighbours that are of the particle's own trajectory, of which each has `horizon` particles."""
     valid = neighbourhood.valid
@@ -279,7 +285,7 @@ def _diagnose_contrasts(
 
 def _observations_to_diagnose(policy: Policy, trajectories: Trajectories) -> Float[np.ndarray, "samples observation"]:
     """As the environment gives them."""
-    seen = trajectories.perceived[trajectories.valid][:, : policy.observation_size]
+    seen = np.asarray(trajectories.perceived)[np.asarray(trajectories.valid)][:, : policy.observation_size]
     scaling = policy.scaling
     return np.asarray(seen if scaling is None else seen * scaling.deviation + scaling.mean, float)
 

@@ -5,9 +5,12 @@ iterations, steps, tasks or members, which are folded in as well; salts are far 
 no key meets both. The values are part of what "same seed, same bits" means: they never change.
 """
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Key, PRNGKeyArray
 
 DYNAMICS = 1 << 27
@@ -36,7 +39,10 @@ GOALS = FINETUNING - 1
 
 def seed_keys(seeds: list[int]) -> Key[Array, " seeds"]:
     """One random key per seed."""
-    return jax.vmap(jax.random.key)(jnp.array(seeds, jnp.uint32))
+    return _keys_of_seeds(np.array(seeds, np.uint32))
+
+
+_keys_of_seeds = jax.jit(jax.vmap(jax.random.key))
 
 
 def goal_key(seed: int) -> PRNGKeyArray:
@@ -46,8 +52,12 @@ def goal_key(seed: int) -> PRNGKeyArray:
 
 def finetuning_keys(seed: int, seeds: int, tasks: int) -> Key[Array, " rows"]:
     """A key for each task and seed, seeds of a task side by side."""
-    of_seeds = seed_keys(list(range(seed, seed + seeds)))
-    of_tasks = jax.vmap(lambda task: jax.vmap(lambda key: jax.random.fold_in(key, FINETUNING + task))(of_seeds))
+    return _finetuning_keys_of_seeds(seed_keys(list(range(seed, seed + seeds))), tasks)
+
+
+@partial(jax.jit, static_argnums=1)
+def _finetuning_keys_of_seeds(keys: Key[Array, " seeds"], tasks: int) -> Key[Array, " rows"]:
+    of_tasks = jax.vmap(lambda task: jax.vmap(lambda key: jax.random.fold_in(key, FINETUNING + task))(keys))
     return of_tasks(jnp.arange(tasks)).reshape(-1)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Int, PRNGKeyArray
 
+from alphamepol.compute.trees import stack_trees, take_from_trees
 from alphamepol.environments.cmp import CMP
 from alphamepol.errors import InputError
 from alphamepol.files.arrays import pack_arrays
@@ -56,7 +57,7 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
 
     def __getitem__(self, which: str | int | np.integer | Int[Array, ""]) -> AnyMember:
         number = which if isinstance(which, Tracer) else find_member_of_class(which, self.names, self.name)
-        return jax.tree.map(lambda stacked: stacked[number], self.members)
+        return take_from_trees(self.members, number)
 
     def index(self, name: str) -> int:
         """The number of a member."""
@@ -133,4 +134,4 @@ def _stack_members_of_class(members: Mapping[str, AnyMember]) -> AnyMember:
                     f"members: {name!r} and {first_name!r} differ in {space}: "
                     f"{getattr(member, space)} and {getattr(first, space)}"
                 )
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *members.values())
+    return stack_trees(list(members.values()))

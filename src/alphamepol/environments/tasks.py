@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
+from alphamepol.compute.trees import stack_trees
 from alphamepol.environments.cmp import CMP, HasCells, HasFreeSpace, Member
 from alphamepol.environments.host import HostMember
 from alphamepol.errors import InputError
@@ -259,4 +260,4 @@ def stack_tasks(tasks: Sequence[Task]) -> Task:
         )
     if len({tuple(jnp.shape(leaf) for leaf in jax.tree.leaves(task)) for task in tasks}) > 1:
         raise InputError("tasks: they differ in the shapes of their fields, which must be equal")
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *tasks)
+    return stack_trees(list(tasks))

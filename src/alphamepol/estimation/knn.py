@@ -68,7 +68,7 @@ def nearest_neighbours(
     *sets, particles, dimension = points.shape
     if valid is None:
         valid = np.ones((*sets, particles), bool)
-    fewest = int(jnp.min(jnp.sum(valid, axis=-1)))
+    fewest = int(np.asarray(valid).sum(axis=-1).min())
     if not 1 <= k < fewest:
         raise InputError(
             f"neighbours: k = {k} was given for {fewest} particles; it must be at least 1 and less than those"
@@ -78,12 +78,15 @@ def nearest_neighbours(
     on_cpu = jax.default_backend() == "cpu"
     by_lists, by_matrix = (_knn_by_top_k, _knn_by_partition) if on_cpu else (_knn_by_selection, _knn_by_bisection)
     search = {"tree": _knn_by_tree, "brute": by_lists, "matrix": by_matrix}[method]
-    radii, found = search(points.reshape(-1, particles, dimension), valid.reshape(-1, particles), k=k)
     shape = (*sets, particles)
-    found = jnp.asarray(found).reshape(*shape, -1)
+    if method == "tree":
+        points, valid = np.asarray(points), np.asarray(valid)
+    radii, found = search(points.reshape(-1, particles, dimension), valid.reshape(-1, particles), k=k)
+    # `jnp.asarray` would compile a program for every shape of a NumPy array.
+    found = jax.device_put(found.reshape(*shape, -1))
     return Neighbourhood(
-        radii=jnp.asarray(radii).reshape(shape),
-        valid=jnp.asarray(valid),
+        radii=jax.device_put(radii.reshape(shape)),
+        valid=jax.device_put(valid),
         indices=None if method == "matrix" else found,
         among=found if method == "matrix" else None,
         k=k,

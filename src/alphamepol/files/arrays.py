@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
@@ -67,7 +66,7 @@ def fill_with_arrays(template: Tree, arrays: dict[str, np.ndarray]) -> Tree:
         found = arrays[name]
         if (found.shape, found.dtype) != (leaf.shape, leaf.dtype):
             raise ValueError(f"{name} is {found.dtype}{list(found.shape)} instead of {leaf.dtype}{list(leaf.shape)}")
-    return jax.tree.unflatten(jax.tree.structure(template), [jnp.asarray(arrays[name]) for name in expected])
+    return jax.tree.unflatten(jax.tree.structure(template), [jax.device_put(arrays[name]) for name in expected])
 
 
 def named_array_leaves(tree: Any) -> dict[str, Any]:

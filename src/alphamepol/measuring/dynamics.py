@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
@@ -110,7 +109,7 @@ def measure_dynamics(
             [[_distance_for_dynamics(steps[:, i], steps[:, j]).mean(axis=-1).max() for j in members] for i in members]
         ),
         lipschitz=max(lipschitz_constant_of_distances(points[i], reached[i]) for i in members),
-        steps=int(jnp.min(jnp.sum(visited.valid, axis=1))),
+        steps=int(np.asarray(visited.valid).sum(axis=1).min()),
     )
 
 

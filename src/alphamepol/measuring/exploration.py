@@ -141,7 +141,7 @@ def measure_exploration(
     stacked = stack_policies(list(policies.values()))
     keys = split_keys_by_purpose(seed_keys(list(policies))).evaluation
     samples = [
-        _measure_exploration_of_member(plan, stacked, jnp.full((len(policies), batches), number), units, keys)
+        _measure_exploration_of_member(plan, stacked, number, batches, units, keys)
         for number in track(range(len(environment_class)))
     ]
     entropies, trajectory_entropies, places, valid = (np.stack(part, axis=1) for part in zip(*samples, strict=True))
@@ -169,13 +169,15 @@ def measure_exploration(
 def _measure_exploration_of_member(
     plan: SamplePlan,
     policies: Policy,
-    members: Int[Array, "seeds minibatches"],
+    number: int,
+    batches: int,
     units: Float[Array, " features"] | None,
     keys: Key[Array, " seeds"],
 ) -> tuple[np.ndarray, ...]:
     """Entropies of mini-batches and of trajectories in one member; where the agent was, and whether it was there."""
     when, cure = "evaluation", "evaluate with a little --feature-noise"
-    member_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, members[0, 0])
+    members = jax.device_put(np.full((len(keys), batches), number, np.int32))
+    member_keys = _keys_to_explore_member(keys, number)
     trajectories = plan.collect(policies, members, when, keys=member_keys)
     of_seeds = None if units is None else jnp.tile(units, (len(members), 1))
     measured = plan.measure(trajectories, of_seeds, when, cure=cure, keys=member_keys)
@@ -185,6 +187,11 @@ def _measure_exploration_of_member(
         _places_of_exploration(trajectories),
         np.asarray(trajectories.valid),
     )
+
+
+@jax.jit
+def _keys_to_explore_member(keys: Key[Array, " seeds"], number: int | Int[Array, ""]) -> Key[Array, " seeds"]:
+    return jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, number)
 
 
 def _places_of_exploration(trajectories: Trajectories) -> Float[np.ndarray, "seeds minibatches batch time coordinates"]:
@@ -212,7 +219,7 @@ def _cells_of_exploration(
 def _exploration_trajectory_entropies(trajectories: Trajectories, k: int) -> Float[np.ndarray, "seeds trajectories"]:
     """Entropies of single trajectories, with at most a quarter of the shortest as neighbours; NaN if that has none."""
     seeds, minibatches, batch, time, features = trajectories.particles.shape
-    valid = trajectories.valid.reshape(seeds, minibatches * batch, time)
+    valid = np.asarray(trajectories.valid).reshape(seeds, minibatches * batch, time)
     shortest = int(valid.sum(axis=-1).min())
     if shortest < 2:
         return np.full((seeds, minibatches * batch), np.nan)

@@ -56,12 +56,18 @@ def check_sample_aliasing(
     neighbourhood: Neighbourhood, trajectories: Trajectories, occasion: Occasion, cure: str
 ) -> None:
     """Stop when more than k particles coincide, which makes the entropy −∞."""
-    aliased = np.asarray(jnp.any((neighbourhood.radii == 0) & neighbourhood.valid, axis=-1))
+    aliased = np.asarray(aliased_sets_of_samples(neighbourhood))
     if aliased.any():
         raise RunError(
             f"{occasion.place(aliased, trajectories)}: more than k = {neighbourhood.k} particles coincide, "
             f"so that the entropy is minus infinity and has no gradient; {cure}"
         )
+
+
+@jax.jit
+def aliased_sets_of_samples(neighbourhood: Neighbourhood) -> Bool[Array, "*sets"]:
+    """Return for each set if more than k of its particles coincide."""
+    return jnp.any((neighbourhood.radii == 0) & neighbourhood.valid, axis=-1)
 
 
 def check_sample_units(units: Float[Array, " features"] | None, features: int, class_name: str) -> None:

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
@@ -154,7 +155,7 @@ def _run_pretraining(plan: SamplePlan, config: PretrainConfig, context: RunConte
 def _draw_visits_in_run(environment_class: AnyClass, trajectories: Trajectories) -> dict[str, np.ndarray]:
     """Heat-maps of the first seed's samples, one per member that was met."""
     parts = trajectories.whereabouts, trajectories.valid, trajectories.members
-    places, valid, members = (np.asarray(part[0]) for part in parts)
+    places, valid, members = jax.device_get(take_from_trees(parts, 0))
     pictures = {
         environment_class.names[number]: heat_map_pixels(
             places[members == number].reshape(-1, places.shape[-1]),

@@ -32,10 +32,10 @@ def start_pretraining(environment_class: AnyClass, config: PretrainConfig, *, lo
     Unless `look` is true, nothing is measured of the class, and the state has the right shapes only.
     """
     keys = split_keys_by_purpose(seed_keys(config.seed_list))
-    parts = jax.vmap(jax.random.split)(keys.policy)
+    build_keys, regress_keys = _split_start_keys(keys.policy)
     members, _ = draw_sample_members(keys.policy, 0, environment_class.probabilities, config.minibatches)
     first = FirstLook(members, config.batch, config.horizon) if look else None
-    policies = untrained_policies_for_class(parts[:, 0], environment_class, config.policy, first, config.encoder)
+    policies = untrained_policies_for_class(build_keys, environment_class, config.policy, first, config.encoder)
     if look and policies.scaling is not None:
         unit = jnp.tile(untrained_particle_deviation(environment_class, config.policy, config), (config.seeds, 1))
         policies = eqx.tree_at(lambda policies: policies.scaling.particle_deviation, policies, unit)
@@ -43,14 +43,26 @@ def start_pretraining(environment_class: AnyClass, config: PretrainConfig, *, lo
         space = environment_class[0].observation_space
         assert isinstance(space, gymnasium.spaces.Box)  # `check_pretraining_start` has looked
         target, low, high = (jnp.array(part, float) for part in (config.initial_mean, space.low, space.high))
-        policies = _regress_start_policies(policies, parts[:, 1], target, low, high)
-    return LoopState(jax.vmap(Learner.start)(policies), keys.epochs)
+        policies = _regress_start_policies(policies, regress_keys, target, low, high)
+    return LoopState(start_learners(policies), keys.epochs)
 
 
 def untrained_start_policies(environment_class: AnyClass, config: PretrainConfig) -> dict[int, Policy]:
     """Return, by seed, the policies that `random` stands for: those that training begins with, not regressed."""
     start = start_pretraining(environment_class, dataclasses.replace(config, initial_mean="none"))
     return {seed: take_from_trees(start.learners.policy, i) for i, seed in enumerate(config.seed_list)}
+
+
+@jax.jit
+def _split_start_keys(keys: Key[Array, " seeds"]) -> tuple[Key[Array, " seeds"], Key[Array, " seeds"]]:
+    """Return a key for building and a key for regressing the policy of each seed."""
+    parts = jax.vmap(jax.random.split)(keys)
+    return parts[:, 0], parts[:, 1]
+
+
+@jax.jit
+def start_learners(policies: Policy) -> Learner:
+    return jax.vmap(Learner.start)(policies)
 
 
 @jax.jit

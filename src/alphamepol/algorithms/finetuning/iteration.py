@@ -63,15 +63,22 @@ def start_finetuning_iterations(policies: Sequence[Policy], plan: Plan, *, look:
     """
     config = plan.config
     keys = finetuning_keys(config.seed, config.seeds, len(plan.tasks))
-    parts = jax.vmap(lambda key: jax.random.split(key, 3))(keys)
-    learner_keys, policy_keys, iterations_keys = parts[:, 0], parts[:, 1], parts[:, 2]
+    learner_keys, policy_keys, iterations_keys = _split_finetuning_keys(keys)
     if policies:
         stacked = stack_policies([policies[row % len(policies)] for row in range(plan.rows)])
     else:
-        members = jnp.full((plan.rows, config.trajectories), plan.environment_class.index(plan.member))
+        number = plan.environment_class.index(plan.member)
+        members = jax.device_put(np.full((plan.rows, config.trajectories), number, np.int32))
         first = FirstLook(members, 1, config.horizon) if look else None
         stacked = untrained_policies_for_class(policy_keys, plan.environment_class, config.policy, first)
     return LoopState(_start_finetuning_iteration_rows(plan.finetuner, config, stacked, learner_keys), iterations_keys)
+
+
+@jax.jit
+def _split_finetuning_keys(keys: Key[Array, " rows"]) -> tuple[Key[Array, " rows"], ...]:
+    """Return keys for the learner, for the policy and for the iterations of every task and seed."""
+    parts = jax.vmap(lambda key: jax.random.split(key, 3))(keys)
+    return parts[:, 0], parts[:, 1], parts[:, 2]
 
 
 @eqx.filter_jit

@@ -150,9 +150,14 @@ class Gridworld(CMP):
             return f"which has {len(place)} coordinates; a place in a gridworld has 2"
         if not all(-1 <= coordinate <= 1 for coordinate in place):
             return "which is outside the square; coordinates are from -1 to 1"
-        if self.is_wall(jnp.array(place, float)):
+        if _gridworld_has_wall(self, np.array(place, np.float32)):
             return "which is inside a wall; choose a place in the free space"
         return None
+
+
+@jax.jit
+def _gridworld_has_wall(member: Gridworld, place: Float[Array | np.ndarray, "2"]) -> Bool[Array, ""]:
+    return member.is_wall(jnp.asarray(place))
 
 
 def turn_at_gridworld_border(position: Position, displacement: Float[Array, "2"]) -> Position:
