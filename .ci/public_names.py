@@ -1,4 +1,4 @@
-"""Ask pyright for the type of every public name: none may be Any or unknown."""
+"""Ask pyright for the type of every public name. No type may be Any or unknown."""
 
 import json
 import re

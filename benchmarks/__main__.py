@@ -1,4 +1,7 @@
-"""What takes how long on this machine, beside what it allows and what others take: `python -m benchmarks --help`."""
+"""Measure how long each part takes on this machine: `python -m benchmarks --help`.
+
+Each time is compared with its floor on this machine, and with other libraries.
+"""
 
 import json
 import os
@@ -31,18 +34,18 @@ def main(
     out: Path = Path("benchmarks.json"),
     compare: Path | None = None,
 ) -> int:
-    """Measure, show a table, and write it as JSON.
+    """Measure the time of each part, show it in tables, and write it to a JSON file.
 
-    Every group is measured in a process of its own, contestants turn by turn; so compare ratios, not seconds, between
-    machines and days.
+    Every group is measured in its own process, and our code and other libraries in alternating rounds. Between machines
+    and days, compare ratios, not seconds.
 
     Args:
-        groups: which; all if none is given. pretraining, memories, off-policy-loop, neighbours, finetuning,
-            metatraining, minigrid, hosts, starting, demo.
-        rounds: how often each is measured, after one round that compiles.
-        seeds: of pre-training, and of its search for neighbours.
-        out: the JSON file.
-        compare: an earlier JSON file; how many times as long everything took then is shown, and its share then.
+        groups: The groups to measure; all groups if none is given. They are pretraining, memories, off-policy-loop,
+            neighbours, finetuning, metatraining, minigrid, hosts, starting and demo.
+        rounds: The number of measured rounds. A round that compiles comes before them.
+        seeds: The number of seeds in pre-training and in its search for neighbours.
+        out: The JSON file to write.
+        compare: An earlier JSON file. The tables then show its time over the time now, and its share of the floor.
     """
     if unknown := [name for name in groups if name not in GROUPS]:
         console.print(f"benchmarks: there is no group {unknown[0]}; there are {', '.join(GROUPS)}")

@@ -1,4 +1,4 @@
-"""One iteration of TRPO beside sb3_contrib's: the same environment, network, samples and settings."""
+"""Compare one iteration of our TRPO with one of sb3_contrib: same environment, network, samples and settings."""
 
 import warnings
 from collections.abc import Callable
@@ -18,8 +18,10 @@ GOAL = (-0.3, 0.7)
 
 
 def measure(rounds: int) -> list[Measurement]:
-    """On a CPU one task, beside sb3_contrib with one environment as it comes, and with as many as ours has; on an
-    accelerator fifty tasks."""
+    """Measure one task on a CPU, or fifty tasks on an accelerator.
+
+    On a CPU, sb3_contrib is measured too: with one environment, its default, and with as many environments as ours.
+    """
     config = TrpoConfig()
     on_cpu = jax.default_backend() == "cpu"
     tasks = 1 if on_cpu else 50
@@ -31,8 +33,8 @@ def measure(rounds: int) -> list[Measurement]:
     rate = matmul_rate(config.hidden[0])
     seconds = turn_by_turn(rounds, **contestants)
     rate = max(rate, matmul_rate(config.hidden[0]))
-    # To sample, to linearise (forward, and back for each of two outputs), one for the gradient, two for each iteration
-    # of conjugate gradient, one to try the step.
+    # One pass to sample, three to linearise (forward, and backward for each of two outputs), one for the gradient, two
+    # for each iteration of conjugate gradient, and one to try the step.
     passes = 1 + 3 + 1 + 2 * config.conjugate_gradient_iterations + 1
     floor = passes * config.steps * tasks * network_flops([2, *config.hidden, 2]) / rate
     name = f"TRPO, an iteration of {tasks} gridworld task{'s' if tasks > 1 else ''}"
@@ -41,11 +43,11 @@ def measure(rounds: int) -> list[Measurement]:
 
 
 def iterations_of_ours(config: TrpoConfig, tasks: int) -> Callable[[], None]:
-    """Iterations from a fresh policy."""
+    """Return a function that does the next iteration, beginning with a fresh policy."""
     plan = Plan(make("gridworld-slope"), "GWS", [Goal(GOAL)] * tasks, config, find_finetuner("trpo"))
     stacked = plan.task_of_rows()
     state = start_finetuning_iterations([], plan)
-    # A policy that has met no reward yet is spared the step; here every iteration is to have one.
+    # TRPO skips the step until a task has given a reward. Here every iteration must take the step.
     state = eqx.tree_at(lambda state: state.learners.rewarded, state, jnp.ones(tasks, bool))
     number = 0
 
@@ -58,7 +60,7 @@ def iterations_of_ours(config: TrpoConfig, tasks: int) -> Callable[[], None]:
 
 
 def iterations_of_theirs(config: TrpoConfig, environments: int) -> Callable[[], None]:
-    """Iterations of sb3_contrib's TRPO, with this many environments in one process."""
+    """Return a function that does the next iteration of sb3_contrib's TRPO, with all environments in one process."""
     import torch
     from sb3_contrib import TRPO
     from stable_baselines3.common.env_util import make_vec_env

@@ -1,4 +1,4 @@
-"""One group of measurements, in a process of its own: `python -m benchmarks.group NAME ROUNDS SEEDS OUT.json`."""
+"""Measure one group in its own process: `python -m benchmarks.group NAME ROUNDS SEEDS OUT.json`."""
 
 import importlib
 import json
@@ -25,7 +25,7 @@ def measure(name: str, rounds: int, seeds: int) -> dict[str, Any]:
     module, _, function = GROUPS[name].partition(":")
     more = {"seeds": seeds} if module in ("benchmarks.pretraining", "benchmarks.neighbours") else {}
     measured = getattr(importlib.import_module(module), function)(rounds, **more)
-    # Not before: a group that only starts other processes should not hold a device meanwhile.
+    # JAX is imported only now: a group that only starts other processes must not hold a device while they run.
     import jax
 
     from alphamepol.compute.devices import device_name

@@ -1,7 +1,7 @@
-"""How time and memory grow with the size of a problem: `python -m benchmarks.growth OUT_FOLDER`.
+"""Measure how time and memory grow with the size of a problem: `python -m benchmarks.growth OUT_FOLDER`.
 
-Each point is a process of its own, so that its peak memory is its own; exponents are fitted to the points, and written
-beside those that the mathematics allows.
+Each point runs in its own process, so that its peak memory is not that of another point. Exponents are fitted to the
+points. growth.json also has the largest exponents that the mathematics allows.
 """
 
 import dataclasses
@@ -33,22 +33,22 @@ EXPECTED = {
     "seeds": {"sampling": 1, "neighbours": 1, "learning": 1, "memory": 1},
     "tasks": {"sampling": 1, "learning": 1, "memory": 1},
 }
-"""The exponents that nothing may exceed; the tree's search is linear up to a logarithm."""
+"""The largest allowed exponents. The search of the tree is linear up to a logarithm."""
 ROUNDS = 3
 
 
 def main(out: Path, /) -> None:
-    """Measure, fit, draw.
+    """Measure all points, fit exponents, and draw them.
 
     Args:
-        out: the folder for growth.json and growth.png.
+        out: The folder for growth.json and growth.png.
     """
     points = [(axis, size) for axis, (_, sizes) in AXES.items() for size in sizes]
     idle = _in_a_process("nothing", 0)["memory"]
     found: dict[str, list[dict[str, float]]] = {axis: [] for axis in AXES}
     for axis, size in track(points, "measuring"):
         measured = _in_a_process(axis, size)
-        # What the interpreter and JAX take without any work says nothing.
+        # The memory of the interpreter and of JAX without any work is not part of the growth.
         found[axis].append({"size": size, **measured, "memory": measured["memory"] - idle})
     exponents = {axis: _fit(rows) for axis, rows in found.items()}
     described = {"base": BASE, "idle_gib": idle, "points": found, "exponents": exponents, "expected": EXPECTED}
@@ -67,7 +67,10 @@ def _in_a_process(axis: str, size: int) -> dict[str, float]:
 
 
 def measure(axis: str, size: int) -> None:
-    """Print the least seconds of each phase, since the machine may have other work, and the peak memory in GiB."""
+    """Print the seconds of each phase and the peak memory in GiB.
+
+    The seconds are the least of several rounds, because the machine may have other work.
+    """
     import jax
 
     jax.block_until_ready(jax.numpy.ones(3) + 1)
@@ -117,7 +120,7 @@ def _finetune(tasks: int) -> dict[str, float]:
     stacked = plan.task_of_rows()
     stopwatch = Stopwatch(SAMPLING, LEARNING)
     state, laps = start_finetuning_iterations([], plan), []
-    # A policy that has met no reward yet is spared the step; here every iteration is to have one.
+    # TRPO skips the step until a task has given a reward. Here every iteration must take the step.
     state = eqx.tree_at(lambda state: state.learners.rewarded, state, jnp.ones(tasks, bool))
     for iteration in range(ROUNDS + 1):
         lap = stopwatch.lap()
@@ -127,7 +130,7 @@ def _finetune(tasks: int) -> dict[str, float]:
 
 
 def _fit(rows: list[dict[str, float]]) -> dict[str, float]:
-    """The slope of the logarithm over the logarithm of the size."""
+    """Fit the exponent of each quantity: the slope of its logarithm over the logarithm of the size."""
     sizes = np.log([row["size"] for row in rows])
     return {
         name: float(np.polyfit(sizes, np.log([max(row[name], 1e-9) for row in rows]), 1)[0])

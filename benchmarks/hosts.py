@@ -1,4 +1,4 @@
-"""How quickly environments on the host are sampled, beside what they give by themselves."""
+"""Compare the speed of sampling host environments with the speed of these environments by themselves."""
 
 import time
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from alphamepol.settings.policy import PolicySettings
 from benchmarks.measuring import Measurement, turn_by_turn
 
 MILLISECONDS = 1.0
-"""Of a step of the Gymnasium environment."""
+"""The duration of a step of the Gymnasium environment, in milliseconds."""
 
 
 def measure(rounds: int) -> list[Measurement]:
@@ -29,7 +29,7 @@ def measure(rounds: int) -> list[Measurement]:
 
 
 class Busy(gymnasium.Env[np.ndarray, np.ndarray]):
-    """A step keeps a core busy for a given time."""
+    """An environment whose step keeps a core busy for a given time."""
 
     observation_space = gymnasium.spaces.Box(-1, 1, (17,), np.float32)
     action_space = gymnasium.spaces.Box(-1, 1, (6,), np.float32)
@@ -51,7 +51,7 @@ class Busy(gymnasium.Env[np.ndarray, np.ndarray]):
 def sampling(
     environment_class: HostClass, trajectories: int, horizon: int, hidden: tuple[int, ...]
 ) -> Callable[[], None]:
-    """The whole sampler, its policy included."""
+    """Return a function that runs the whole sampler, with its policy."""
     member = environment_class[0]
     shape = PolicyShape.of_spaces(member.observation_space, member.action_space)
     policy = stack_policies([fresh_policy(shape, PolicySettings(hidden), 0, key=jax.random.key(0))])
@@ -64,13 +64,16 @@ def sampling(
 
 
 def measure_ants(rounds: int) -> list[Measurement]:
-    """150 Ants, as in an epoch of the paper, 40 steps of each; the floor is MuJoCo by itself, with random controls."""
+    """Measure 40 steps of 150 Ants, as many Ants as in an epoch of the paper.
+
+    The comparison is MuJoCo by itself, with random controls.
+    """
     from alphamepol.environments.mujoco.ant import STEPS_PER_ACTION, mujoco, mujoco_ant_start_state
     from alphamepol.environments.mujoco.ant_fleet import ant_stairs_with_fleet
 
     rows, horizon = 150, 40
     stairs, threads = ant_stairs_with_fleet(), machine_cores()
-    models = [stairs.fleet._models[0]] * rows  # the same physics, asked for directly
+    models = [stairs.fleet._models[0]] * rows  # the models of the fleet, to call MuJoCo directly
     data = [mujoco.MjData(models[0]) for _ in range(threads)]
     starts = np.stack([mujoco_ant_start_state(models[0], "Down", np.random.default_rng(row)) for row in range(rows)])
     pool = mujoco.rollout.Rollout(nthread=threads)
@@ -99,7 +102,10 @@ def measure_ants(rounds: int) -> list[Measurement]:
 
 
 def measure_gymnasium(rounds: int) -> list[Measurement]:
-    """As many environments side by side as there are cores, in theirs one a core, in ours as many as it takes."""
+    """Measure a class with one worker per core, and AsyncVectorEnv with one environment per core.
+
+    Each worker holds as many copies of the environment as `gymnasium_class` chooses.
+    """
     workers, horizon = machine_cores(), int(1000 / MILLISECONDS)
     make = partial(Busy, MILLISECONDS / 1000)
     ours = gymnasium_class({"busy": make}, workers=workers)

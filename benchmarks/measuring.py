@@ -1,4 +1,4 @@
-"""What a measurement is, how it is taken, and the floor that it is held against."""
+"""Measurements, how they are taken, and the floor with which they are compared."""
 
 import statistics
 import time
@@ -15,7 +15,7 @@ from alphamepol.reproduction.run_times import product_rate_for_run_times
 
 @dataclass(frozen=True)
 class Seconds:
-    """Of several rounds."""
+    """The seconds of several rounds."""
 
     median: float
     least: float
@@ -28,20 +28,20 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Measurement:
-    """How long something takes, beside what the machine allows and what others take, all in one run."""
+    """The time of one part, with its floor on this machine and the times of other libraries, all from one run."""
 
     name: str
     seconds: Seconds
     floor: float | None = None
-    """Seconds that the arithmetic alone would take, or the moving of bytes."""
+    """The seconds that the arithmetic alone, or the memory traffic alone, would take; None if they were not counted."""
     formula: str = ""
-    """How the floor was counted."""
+    """A sentence on how the floor was counted."""
     peers: dict[str, Seconds] = field(default_factory=dict)
     note: str = ""
 
     @property
     def share(self) -> float | None:
-        """Of the rate that the floor was counted with."""
+        """The share of the rate with which the floor was counted: the floor over the median; None without a floor."""
         return None if self.floor is None else self.floor / self.seconds.median
 
     def to_dict(self) -> dict[str, Any]:
@@ -60,7 +60,11 @@ class Measurement:
 
 
 def turn_by_turn(rounds: int, **contestants: Callable[[], Any]) -> dict[str, Seconds]:
-    """Seconds of each, one round after the other so that all meet the same machine, after one that compiles."""
+    """Measure the seconds of each contestant.
+
+    All contestants take part in every round, so that they run under the same load of the machine. The first round
+    compiles and does not count.
+    """
     found: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(rounds + 1):
         for name, contestant in contestants.items():
@@ -72,17 +76,17 @@ def turn_by_turn(rounds: int, **contestants: Callable[[], Any]) -> dict[str, Sec
 
 
 def matmul_rate(width: int = 300) -> float:
-    """FLOPs a second of float32 products in the shape of a hidden layer, at their best of five."""
+    """Measure the FLOPs per second of float32 products in the shape of a hidden layer: the best of five rounds."""
     return product_rate_for_run_times(width, products=200, rounds=5)
 
 
 def bandwidth(megabytes: int = 256) -> float:
-    """Bytes a second that are read and written by adding two arrays, at its best of five."""
+    """Measure the bytes per second that adding two arrays reads and writes: the best of five rounds."""
     x = jnp.ones(megabytes * 2**20 // 4)
     add = jax.jit(lambda x, y: x + y)
     return 3 * x.nbytes / turn_by_turn(5, add=lambda: add(x, x))["add"].least
 
 
 def network_flops(sizes: Sequence[int]) -> float:
-    """Of a forward pass of one row through layers of these widths."""
+    """Return the FLOPs of a forward pass of one row through layers of these widths."""
     return 2.0 * sum(a * b for a, b in pairwise(sizes))

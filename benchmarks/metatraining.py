@@ -1,4 +1,4 @@
-"""An iteration of MAML and an epoch of DIAYN, each against its floor."""
+"""Compare an iteration of MAML and an epoch of DIAYN with their floors."""
 
 import dataclasses
 
@@ -23,7 +23,7 @@ CLASS = "gridworld-slope"
 
 
 def measure(rounds: int) -> list[Measurement]:
-    """On a CPU one seed and a tenth of the work, on an accelerator eight seeds and all of it."""
+    """Measure one seed and a tenth of the work on a CPU, or eight seeds and all of the work on an accelerator."""
     on_cpu = jax.default_backend() == "cpu"
     chosen = {"seeds": 1, "tasks": 2, "steps": 100} if on_cpu else {"seeds": 8}
     config = dataclasses.replace(metatraining_preset("paper", CLASS), **chosen)
@@ -80,28 +80,33 @@ def diayn(environment_class: EnvironmentClass, config: MetatrainConfig):
 
 
 def maml_passes(config: MetatrainConfig) -> int:
-    """Passes over all rows before or after the inner step.
+    """Count the passes of an iteration. A pass goes over all rows before the inner step, or over all rows after it.
 
-    To sample, twice; the inner step (forward and backward) twice, once for its derivative; the gradient, back through
-    both; for each iteration of conjugate gradient a product with a Hessian (the change of a forward and a backward
-    pass, each product being of two factors: 6) there and back, and with the network's Jacobian (2) there and back; to
-    try the step, the inner step and a forward pass.
+    - Sampling takes two passes.
+    - The inner step (3 passes, forward and backward) is taken twice, once for its derivative.
+    - The gradient goes back through the adapted policy and through the inner step (6 + 2 + 1).
+    - Each iteration of conjugate gradient takes a product with a Hessian (6) and one with the network's Jacobian (2),
+      each there and back. A product with the Hessian is the change of a forward and a backward pass, in which each
+      product has two factors.
+    - Trying the step takes the inner step (3) and a forward pass (1).
     """
     products = config.conjugate_gradient_iterations
     return 2 + 2 * 3 + (6 + 2 + 1) + products * (6 + 2 + 2 + 6) + (3 + 1)
 
 
 def maml_flops(config: MetatrainConfig, observations: int, actions: int) -> float:
-    """Of an iteration of one seed."""
+    """Return the FLOPs of an iteration of one seed."""
     rows = config.tasks * config.trajectories * config.horizon
     return maml_passes(config) * rows * network_flops([observations, *config.hidden, actions])
 
 
 def diayn_flops(config: MetatrainConfig, observations: int, actions: int) -> float:
-    """Of an epoch of one seed: what each update takes of its batch; acting is one row beside it.
+    """Return the FLOPs of the updates of an epoch of one seed. Acting is left out: it is one row per update.
 
-    The actor forward at both ends of a step, and backward at one; each critic forward for the aim, for its own loss and
-    backward (2), and for the actor's, and backward to the action (1); the discriminator forward and backward.
+    - The actor goes forward at both ends of a step, and backward (2) at one of them: 4 passes.
+    - Each critic goes forward for the target, forward and backward (2) for its own loss, and forward and backward to
+      the action (1) for the actor's loss: 6 passes.
+    - The discriminator goes forward and backward (2): 3 passes.
     """
     told = observations + config.skills
     actor = network_flops([told, *config.hidden, 2 * actions])

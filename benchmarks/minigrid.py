@@ -1,6 +1,6 @@
-"""Our MiniGrid beside Farama's: how quick it is, and, with `python -m benchmarks.minigrid`, whether it is the same.
+"""Compare our MiniGrid with Farama's: the speed as a benchmark, and the steps with `python -m benchmarks.minigrid`.
 
-The latter takes many random steps in the same maps, compares them one by one, and prints JSON.
+The command takes many random steps in the same maps, compares them one by one, and prints JSON.
 """
 
 import dataclasses
@@ -28,11 +28,14 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 import minigrid_oracle as oracle
 
 ACTIONS = np.array([0.17, 0.17, 0.4, 0.07, 0.06, 0.1, 0.03])
-"""How often each is taken in the comparison: more steps forward than uniform, so that the agent gets around."""
+"""The probability of each action in the comparison. Forward is the most frequent, so that the agent gets around."""
 
 
 def equality(steps: int, seed: int) -> dict:
-    """Half of the steps in the two members, with and without goals, half in random maps; at how many things differ."""
+    """Count the steps at which our MiniGrid and Farama's differ.
+
+    Half of the steps are in the two members, with and without goals, and half in random maps.
+    """
     rng = np.random.default_rng(seed)
     members = make("minigrid")
     pairs = [(members["EasyG"], oracle.easy()), (members["AdvG"], oracle.adverse())]
@@ -61,7 +64,7 @@ def equality(steps: int, seed: int) -> dict:
 
 
 def measure(rounds: int) -> list[Measurement]:
-    """A million random steps without a policy, every observation made; Farama's with a process per core."""
+    """Measure a million random steps without a policy. Every observation is made. Farama's has a process per core."""
     together = 4096 if jax.default_backend() == "cpu" else 65_536
     steps, farama_steps = 1_000_000, 4000
     horizon = steps // together
@@ -83,7 +86,7 @@ def measure(rounds: int) -> list[Measurement]:
 
 
 def take_farama_steps(steps: int) -> None:
-    """Of one environment in this process; half of the steps in each member."""
+    """Take random steps in Farama's environments in this process, half of the steps in each member."""
     rng = np.random.default_rng(0)
     for env in (oracle.easy(), oracle.adverse()):
         env.reset(seed=0)
@@ -93,7 +96,7 @@ def take_farama_steps(steps: int) -> None:
 
 @partial(jax.jit, static_argnums=(2, 3))
 def _random_steps(stacked, key, together: int, steps: int):
-    """Random actions in both members. A sum over all observations is returned, so that none of them is left out."""
+    """Take random actions in both members. Return a sum over all observations, so that XLA computes all of them."""
 
     def one(number, key):
         member = jax.tree.map(lambda leaf: leaf[number], stacked)

@@ -1,4 +1,4 @@
-"""The search for neighbours beside scikit-learn's and SciPy's."""
+"""Compare the search for neighbours with scikit-learn's and SciPy's."""
 
 import jax
 import numpy as np
@@ -9,7 +9,7 @@ from alphamepol.estimation.knn import best_knn_method
 from benchmarks.measuring import Measurement, bandwidth, turn_by_turn
 
 CASES = ((40, 2000, 2, 30), (30, 2000, 2, 500), (20, 750, 64, 50))
-"""Sets a seed, particles, dimension, k: an epoch of a gridworld, of the Ant, of MiniGrid."""
+"""The sets per seed, particles, dimension and k of an epoch of a gridworld, of the Ant, and of MiniGrid."""
 
 
 def measure(rounds: int, seeds: int = 1) -> list[Measurement]:
@@ -17,8 +17,10 @@ def measure(rounds: int, seeds: int = 1) -> list[Measurement]:
 
 
 def measure_case(sets: int, particles: int, dimension: int, k: int, rounds: int) -> Measurement:
-    """All on all cores, the others on a CPU only. A brute search writes and reads every distance; a tree does not, and
-    has no floor here."""
+    """Measure the search of all libraries on all cores; the other libraries are measured on a CPU only.
+
+    The floor of a brute-force search is writing and reading every distance. A tree does not do that and has no floor.
+    """
     from scipy.spatial import KDTree
     from sklearn.neighbors import NearestNeighbors
 

@@ -1,4 +1,4 @@
-"""The off-policy loop of one epoch beside a straight rendition in PyTorch, in float64, mini-batch after mini-batch."""
+"""Compare the off-policy loop of one epoch with plain PyTorch code in float64, one mini-batch after the other."""
 
 import dataclasses
 import sys
@@ -19,11 +19,11 @@ from benchmarks.pretraining import learning_passes
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 PART = 6
-"""The rendition's iterations are all alike; this part of them is timed, one in each round."""
+"""A round times one in so many of the PyTorch iterations, which are all alike."""
 
 
 def measure(rounds: int) -> list[Measurement]:
-    """One seed of gridworld-slope, α = 0.2, at the paper's settings."""
+    """Measure one seed of gridworld-slope with α = 0.2 and the paper's settings."""
     import pytorch_rendition
 
     config = dataclasses.replace(preset("paper", "gridworld-slope"), seeds=1, alpha=0.2)
@@ -50,7 +50,7 @@ def measure(rounds: int) -> list[Measurement]:
     seconds = turn_by_turn(rounds, ours=ours, theirs=theirs)
     rate = max(rate, matmul_rate(config.hidden[0]))
     whole = config.max_off_policy_iterations
-    # Beside its iterations the rendition ranks the mini-batches once more, with two of an iteration's four passes.
+    # After its iterations the PyTorch code ranks the mini-batches once more: two of the four passes of an iteration.
     scale = whole / (iterations + 0.5)
     passes, formula = learning_passes(config, whole)
     rows = config.trajectories * config.horizon

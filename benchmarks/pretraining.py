@@ -1,4 +1,4 @@
-"""An epoch of pre-training at the paper's settings: its phases, each against its floor."""
+"""Compare each phase of an epoch of pre-training with its floor. The settings are the paper's."""
 
 import dataclasses
 import time
@@ -24,17 +24,17 @@ IN_JAX = (
 )
 ON_THE_HOST = (("minigrid-counterexample", 0.2), ("ant-stairs", 0.2))
 VIEW_FLOPS = 55_700
-"""Of the convolutions of a MiniGrid view and the layers after them, one row."""
+"""The FLOPs of one row of MiniGrid views: the convolutions and the layers after them."""
 
 
 def measure(rounds: int, seeds: int = 1) -> list[Measurement]:
-    """Of all classes; on an accelerator of those that run there."""
+    """Measure all classes on a CPU, and the compiled classes on an accelerator."""
     classes = IN_JAX + (ON_THE_HOST if jax.default_backend() == "cpu" else ())
     return [found for name, alpha in classes for found in measure_class(name, alpha, "none", seeds, rounds)]
 
 
 def measure_memories(rounds: int, seeds: int = 1) -> list[Measurement]:
-    """Policies with memory."""
+    """Measure policies with memory."""
     return [
         found
         for memory in ("last", "recurrent")
@@ -43,7 +43,7 @@ def measure_memories(rounds: int, seeds: int = 1) -> list[Measurement]:
 
 
 def measure_class(class_name: str, alpha: float, memory: str, seeds: int, rounds: int) -> list[Measurement]:
-    """The phases of an epoch, and the whole."""
+    """Measure the phases of an epoch, and the whole epoch."""
     config = dataclasses.replace(preset("paper", class_name), alpha=alpha, memory=memory, seeds=seeds)
     environment_class = make(class_name)
     plan = SamplePlan.of(environment_class, config, config.seed_list)
@@ -58,11 +58,11 @@ def measure_class(class_name: str, alpha: float, memory: str, seeds: int, rounds
         iterations = int(report.iterations.max())
         if epoch > 0:
             epochs.append(lap() | {"epoch": time.perf_counter() - start})
-    # The machine may be slower than at the beginning; a floor is what it could do at its best.
+    # The machine may have become slower. The floor takes the higher of the two rates.
     rate = max(rate, matmul_rate(config.hidden[0]))
     shape = policy_shape(environment_class)
     if shape.image is None:
-        # Weights, of the layers and of a GRU, are stacked over seeds.
+        # The weights of the layers and of a GRU are stacked over seeds, so that they have three axes.
         weights = [leaf[0].size for leaf in jax.tree.leaves(state.learners.policy) if leaf.ndim == 3]
         row = 2.0 * sum(weights)
     else:
@@ -86,7 +86,11 @@ def measure_class(class_name: str, alpha: float, memory: str, seeds: int, rounds
 
 
 def learning_passes(config: PretrainConfig, iterations: int) -> tuple[float, str]:
-    """Passes over all rows: forward for each iteration and once before; forward and backward over the tail."""
+    """Count the passes over all rows, and describe them.
+
+    There is one forward pass before the first iteration. Each iteration has a forward pass over all rows, and a forward
+    and a backward pass over the tail.
+    """
     share = config.gradient_share if config.alpha == 1 else config.alpha
     tail = risk_tail_count(share, config.minibatches) / config.minibatches
     formula = f"{iterations} + 1 forward passes, {iterations} × 3 passes over {tail:g} of the rows"

@@ -1,7 +1,7 @@
-"""What fine-tuning from Random depends on: `python -m benchmarks.random_start OUT.json`.
+"""Measure how fine-tuning from Random depends on the untrained policy: `python -m benchmarks.random_start OUT.json`.
 
-TRPO on the same 50 goals in GWN and GWS from untrained policies of several kinds, at the paper's settings; three
-minutes on a large GPU. `results/README.md` shows what came out.
+TRPO trains on the same 50 goals in GWN and GWS, from untrained policies of several kinds, with the paper's settings.
+This takes three minutes on a large GPU. `results/README.md` has the results.
 """
 
 import json
@@ -65,7 +65,7 @@ def network(seed: int) -> Policy:
 
 
 def stepping(state: LoopState) -> LoopState:
-    """As if every task had met a reward before."""
+    """Mark every task as rewarded before, so that TRPO takes a step in every iteration."""
     return eqx.tree_at(lambda state: state.learners.rewarded, state, jnp.ones(CONFIG.tasks, bool))
 
 

@@ -1,4 +1,4 @@
-"""How long a user waits: for help, and for the first and the second start of the same command."""
+"""Measure how long a user waits for help, and for the first and the second start of the same command."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ def measure(rounds: int) -> list[Measurement]:
         helps = Seconds.of([_seconds(place, "--help") for _ in range(rounds)])
         first, second = [], []
         for number in range(rounds):
-            # Each round begins with nothing compiled.
+            # Each round has its own cache, so that it begins with nothing compiled.
             cache = place / f"cache-{number}"
             for found, name in ((first, "first"), (second, "second")):
                 run = place / f"{name}-{number}"
@@ -31,7 +31,7 @@ def measure(rounds: int) -> list[Measurement]:
 
 
 def measure_demo(rounds: int) -> list[Measurement]:
-    """`alphamepol demo`, with the programs of an earlier one kept."""
+    """Measure `alphamepol demo` when the compiled programs of an earlier demo are kept."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         first = _seconds(place / "cache", "demo", "--folder", str(place / "first"))
@@ -41,7 +41,7 @@ def measure_demo(rounds: int) -> list[Measurement]:
 
 
 def _seconds(cache: Path, *arguments: str) -> float:
-    """Of a process of its own."""
+    """Measure the seconds of a command in its own process."""
     start = time.perf_counter()
     subprocess.run(
         [sys.executable, "-m", "alphamepol", *arguments],

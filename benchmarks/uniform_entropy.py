@@ -1,7 +1,8 @@
-"""What the entropy estimate says of perfect exploration: `python -m benchmarks.uniform_entropy [CLASS …]`.
+"""Estimate the entropy of perfect exploration: `python -m benchmarks.uniform_entropy [CLASS …]`.
 
-Places drawn uniformly from the free space of each member, as many as a mini-batch has particles, with the paper's k.
-The true entropy is ln of the free area; the estimate is higher, because balls of particles near a wall reach into it.
+The positions are drawn uniformly from the free space of each member, as many as a mini-batch has particles. k is the
+paper's. The true entropy is ln of the free area. The estimate is higher, because balls around particles near a wall
+reach into the wall.
 """
 
 import sys

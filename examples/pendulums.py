@@ -1,6 +1,6 @@
-"""A class of one's own: pendulums of three masses, of which the agent is not told the mass.
+"""A class of your own: pendulums of three masses. The agent does not observe the mass.
 
-alphamepol pretrain examples/pendulums.py:pendulums
+Train on it with `alphamepol pretrain examples/pendulums.py:pendulums`.
 """
 
 from functools import partial
@@ -12,20 +12,20 @@ import alphamepol as am
 
 
 def pendulum(mass: float) -> gymnasium.Env:
-    """Gymnasium's pendulum with another mass."""
+    """Make Gymnasium's pendulum with the given mass."""
     env = gymnasium.make("Pendulum-v1")
     env.unwrapped.m = mass
     return env
 
 
 def angle_and_speed(observation: np.ndarray) -> tuple[float, float]:
-    """What is to be explored: the angle from hanging down, and the angular speed."""
+    """Return the quantity to explore: the angle from hanging down, and the angular speed."""
     cosine, sine, speed = observation
     return np.arctan2(-sine, -cosine), speed
 
 
 def pendulums():
-    """Light and usual ones are common, heavy ones, which the motor can hardly lift, are rare."""
+    """Return the class. Light and usual pendulums are common; heavy ones, which the motor can hardly lift, are rare."""
     members = {
         "light": partial(pendulum, 0.5),
         "usual": partial(pendulum, 1.0),

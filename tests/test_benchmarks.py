@@ -1,4 +1,4 @@
-"""What the benchmark command makes of its measurements; nothing is timed here."""
+"""Test how the benchmark command summarises, compares and reports measurements. Nothing is timed here."""
 
 import json
 import sys

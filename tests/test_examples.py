@@ -1,4 +1,4 @@
-"""The worked example of docs/environments.md: a few epochs of it."""
+"""Run a few epochs of the worked example of docs/environments.md."""
 
 import json
 from pathlib import Path

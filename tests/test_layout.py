@@ -1,4 +1,4 @@
-"""How the house is laid out: the order of the rooms, their size, and what each keeps to itself."""
+"""Test the layout of the package: the order and size of its subpackages, and what only one of them may do."""
 
 import ast
 from collections.abc import Iterator
@@ -13,15 +13,16 @@ ORDER = (
     *("errors", "files", "settings", "compute", "environments", "policies", "sampling", "estimation", "measuring"),
     *("figures", "runs", "algorithms", "classes", "evaluation", "pages", "checking", "reproduction", "cli"),
 )
-"""Data flows left to right, and imports point left only (docs/architecture.md)."""
+"""The order of the subpackages. Data flows from left to right, and imports point to the left only
+(docs/architecture.md)."""
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.name == "errors.py")
 
 
 def imports(path: Path, text: str | None = None) -> Iterator[tuple[int, str]]:
-    """The line and the module of every import, those inside functions too."""
+    """Yield the line and the module of every import, including imports inside functions."""
     for node in ast.walk(ast.parse(text or path.read_text())):
         if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}, line {node.lineno}: imports name the package"
+            assert node.level == 0, f"{path}, line {node.lineno}: a relative import; name the package instead"
             module = node.module or ""
             yield from ((node.lineno, f"{module}.{one.name}") for one in node.names)
         elif isinstance(node, ast.Import):
@@ -33,7 +34,7 @@ def room_of(module: str) -> str:
 
 
 def wrong_ways(path: Path, text: str | None = None) -> list[str]:
-    """A sentence for every import of a later room."""
+    """Return a sentence for every import from a later subpackage."""
     here = path.relative_to(PACKAGE).with_suffix("").parts[0]
     return [
         f"{path.relative_to(PACKAGE)}, line {line}: {here} must not import {module}, {room_of(module)} comes later"
@@ -61,12 +62,12 @@ def test_an_import_that_points_right_is_named_with_its_line() -> None:
 def test_rooms_are_small() -> None:
     for folder in (path for path in PACKAGE.rglob("*") if (path / "__init__.py").is_file()):
         modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
-        assert len(modules) <= 12, f"{folder.relative_to(PACKAGE)} has {len(modules)} modules"
+        assert len(modules) <= 12, f"{folder.relative_to(PACKAGE)} has {len(modules)} modules, more than 12"
 
 
 @pytest.mark.parametrize(("library", "room"), [("matplotlib", "figures"), ("html", "pages"), ("rich.table", "figures")])
 def test_drawings_tables_and_pages_have_a_room_each(library: str, room: str) -> None:
-    """Other rooms may hand on a table that they were given; making one is the room's affair."""
+    """Only one subpackage uses each library. Others may pass on a table of `rich`, but must not make one."""
     for path in MODULES:
         made = [module for _, module in imports(path) if f"{module}.".startswith(f"{library}.")]
         if made and path.relative_to(PACKAGE).parts[0] != room:
@@ -75,25 +76,27 @@ def test_drawings_tables_and_pages_have_a_room_each(library: str, room: str) -> 
 
 
 def test_no_function_takes_more_than_seven_parameters() -> None:
-    """Public functions may: their callers name what they give."""
+    """Public functions may take more, because their callers pass arguments by name."""
     for path in MODULES:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("_") and not node.name.startswith("__"):
                 given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
                 count = sum(one.arg not in ("self", "cls") for one in given)
-                assert count <= 7, f"{path.relative_to(PACKAGE)}, line {node.lineno}: {node.name} takes {count}"
+                assert count <= 7, (
+                    f"{path.relative_to(PACKAGE)}, line {node.lineno}: {node.name} takes {count} parameters"
+                )
 
 
 def test_salts_have_one_owner() -> None:
-    """A number that is folded into a random key, other than a count, stands in compute/keys.py."""
+    """Numbers that are folded into random keys, other than counts, are defined only in compute/keys.py."""
     for path in MODULES:
         if path != PACKAGE / "compute/keys.py":
             shifts = [node for node in ast.walk(ast.parse(path.read_text())) if _is_salt(node)]
-            assert not shifts, f"{path.relative_to(PACKAGE)}, line {shifts[0].lineno}: a salt"
+            assert not shifts, f"{path.relative_to(PACKAGE)}, line {shifts[0].lineno}: move the salt to compute/keys.py"
 
 
 def _is_salt(node: ast.AST) -> bool:
-    """Whether a node is 1 << n, n at least 20."""
+    """Return True if the node is a left shift by 20 or more, such as 1 << 20."""
     return (
         isinstance(node, ast.BinOp)
         and isinstance(node.op, ast.LShift)
@@ -104,7 +107,7 @@ def _is_salt(node: ast.AST) -> bool:
 
 
 def test_only_one_table_of_names_and_the_classes_know_a_fine_tuner() -> None:
-    """Fine-tuning knows an interface; a second algorithm is a second folder and a line in the table."""
+    """Fine-tuning depends only on an interface. A second algorithm needs its own folder and a line in the table."""
     for path in MODULES:
         relative = path.relative_to(PACKAGE)
         if relative.parts[0] != "classes" and relative.parts[:2] != ("algorithms", "trpo"):

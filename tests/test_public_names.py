@@ -1,4 +1,4 @@
-"""What `import alphamepol` offers."""
+"""Test the names that `import alphamepol` offers."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What lies in results/ is what the runs there say, and what the docs say."""
+"""Test that the files in results/ agree with the runs there and with the docs."""
 
 import json
 import re

@@ -1,7 +1,7 @@
-"""alphamepol: reward-free pre-training over a class of environments, and what comes after it.
+"""alphamepol: pre-train policies without reward over a class of environments, then evaluate and fine-tune them.
 
-The file `__init__.pyi` lists the public names. Each is loaded when it is first used, so that `import alphamepol` does
-not wait for JAX.
+The file `__init__.pyi` lists the public names. Each name is loaded when it is first used, so that
+`import alphamepol` does not wait for JAX.
 """
 
 import lazy_loader

@@ -6,8 +6,8 @@ import sys
 
 
 def command_line() -> None:
-    """Run the command line, and end with its status."""
-    # A cluster's pre-emption ends what is running as Ctrl-C does, from the first moment on.
+    """Run the command line and exit with its status."""
+    # A cluster sends SIGTERM before it stops a job. From the first moment on, SIGTERM must end a run as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         from alphamepol.cli.main import INTERRUPTED, main
@@ -18,13 +18,13 @@ def command_line() -> None:
     except KeyboardInterrupt:
         print("alphamepol: interrupted; nothing was changed", file=sys.stderr)
         status = INTERRUPTED = 130
-    # What is done is done: a signal while Python shuts down, which takes a second, must not make it look undone.
+    # Python takes a second to shut down. A signal in this time must not make finished work look interrupted.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     sys.stdout.flush()
     sys.stderr.flush()
     if status == INTERRUPTED:
-        # A compiled computation may still be running, and nothing waits for its result.
+        # A compiled computation may still be running. Nobody needs its result, so we do not wait for it.
         os._exit(status)
     sys.exit(status)
 

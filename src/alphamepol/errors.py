@@ -1,9 +1,28 @@
-"""The two kinds of failure a user can meet; `cli.py` turns them into exit statuses."""
+"""The two kinds of errors that a user can meet. `cli/main.py` turns them into exit statuses."""
 
 
 class InputError(ValueError):
-    """What the user asked for cannot be done: which field, what was given, what is allowed."""
+    """The user asked for something that cannot be done.
+
+    The message names the field or the file, what was given, and what is allowed. The command line prints the message
+    and exits with status 2.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+
+    try:
+        am.PretrainConfig(alpha=2.0).check()
+    except am.InputError as error:
+        print(error)  # alpha: 2.0 was given; it must be above 0 and at most 1
+    ```
+    """
 
 
 class RunError(RuntimeError):
-    """A run had to stop: where, why, and how to mend it."""
+    """A run had to stop, for example because a parameter of a policy is no longer finite.
+
+    The message says where the run stopped, why, and what to do. The command line prints the message and exits with
+    status 1.
+    """

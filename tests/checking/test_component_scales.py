@@ -1,4 +1,4 @@
-"""What samples say of a class, against counting by hand and enumeration."""
+"""Test the numbers that `check` computes from samples of a class, against direct counts and enumeration."""
 
 import numpy as np
 import pytest
@@ -89,10 +89,10 @@ def test_lots_are_binomial(probability, minibatches):
 @given(st.integers(0, 2**32 - 1), st.floats(0.05, 1.0))
 @settings(deadline=None, derandomize=True)
 def test_shares_of_the_tail_add_up_to_its_mean(seed, alpha):
-    """The mean of the tail is that of weighted_cvar; and shares are what enumeration of the tail gives."""
+    """The mean of the tail is that of `weighted_cvar`, and the shares are those of an enumeration of the tail."""
     random = np.random.default_rng(seed)
     probabilities = random.dirichlet(np.ones(3))
-    entropies = np.repeat(random.normal(size=(3, 1)), 4, axis=1)  # all of a member alike
+    entropies = np.repeat(random.normal(size=(3, 1)), 4, axis=1)  # equal within each member
     shares = member_shares_of_tail(entropies, probabilities.tolist(), alpha)
     assert shares.sum() == pytest.approx(1.0)
     weights = np.repeat(probabilities / 4, 4)
@@ -110,7 +110,7 @@ def test_variance_between_members_is_told_from_luck():
     uniform = [0.25] * 4
     assert member_share_of_variance(luck, uniform) < 0.05
     apart = luck + 3.0 * np.array([[-1.0], [1.0], [-1.0], [1.0]])
-    assert member_share_of_variance(apart, uniform) == pytest.approx(0.9, abs=0.03)  # 9 between, 1 within
+    assert member_share_of_variance(apart, uniform) == pytest.approx(0.9, abs=0.03)  # 9 between, 1 within members
     assert member_share_of_variance(np.ones((2, 3)), [0.5, 0.5]) == 0.0
     rare = np.stack([luck[0], luck[1] + 100.0])
     between = 0.01 * 0.99 * 100**2

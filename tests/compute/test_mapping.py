@@ -1,4 +1,4 @@
-"""An accelerator maps side by side, a CPU one after the other: the same answer."""
+"""Test that mapping gives the same result for all seeds at once (on an accelerator) and in a loop (on a CPU)."""
 
 import dataclasses
 

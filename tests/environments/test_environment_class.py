@@ -1,4 +1,4 @@
-"""A class of environments: its distribution, how members are reached, and what is refused."""
+"""Test classes of environments: their distribution, the access to members, and the inputs that are refused."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""The named classes are those of the specification."""
+"""Test that the named classes are those of the specification, and that functions in files can name classes."""
 
 import sys
 
@@ -85,7 +85,7 @@ number = 3
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A working folder with files, whose modules are forgotten afterwards."""
+    """Make a working folder with Python files. Their modules are forgotten after the test."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "modules", {**sys.modules})

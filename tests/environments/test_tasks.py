@@ -1,4 +1,4 @@
-"""Tasks: rewards, ends, and where goals may be."""
+"""Test tasks: their rewards, their ends, and the places where goals may be."""
 
 import jax
 import jax.numpy as jnp
@@ -53,7 +53,7 @@ def test_random_goals_are_uniform_over_free_space(member) -> None:
     np.add.at(counts, (9 - cells[:, 1], cells[:, 0]), 1)
     free = ~np.asarray(member.walls)
     assert counts[~free].sum() == 0
-    # 72 free cells, 27.8 expected in each: a chi-square test with 71 degrees of freedom.
+    # Each of the 72 free cells has 27.8 goals on average. This is a chi-square test with 71 degrees of freedom.
     expected = 2000 / free.sum()
     assert np.sum((counts[free] - expected) ** 2 / expected) < 71 + 4 * np.sqrt(2 * 71)
 

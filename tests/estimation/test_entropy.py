@@ -1,4 +1,4 @@
-"""Estimators against closed forms, finite differences and each other."""
+"""Test the estimators of entropy and KL divergence against closed forms, finite differences and each other."""
 
 import math
 
@@ -36,8 +36,8 @@ def test_entropy_of_a_gaussian(dimension: int) -> None:
 
 @pytest.mark.parametrize("dimension", [1, 2])
 def test_entropy_of_a_uniform_square(dimension: int) -> None:
-    # With one neighbour: with more, the balls at the edges reach further out and the bias exceeds the deviation
-    # (two dimensions: 0.029 against 0.011 at k = 4).
+    # The test uses one neighbour. With more, the balls at the edges reach further out, and the bias exceeds the
+    # deviation (in two dimensions with k = 4: 0.029 against 0.011).
     samples = np.random.default_rng(dimension).uniform(-1, 1, (REPEATS, POINTS, dimension))
     estimates = np.array([knn_entropy(sample, 1) for sample in samples])
     assert abs(estimates.mean() - dimension * math.log(2)) < estimates.std(ddof=1)
@@ -45,8 +45,8 @@ def test_entropy_of_a_uniform_square(dimension: int) -> None:
 
 @pytest.mark.parametrize(("dimension", "k"), [(1, 4), (1, 30), (2, 4), (2, 30), (8, 4)])
 def test_entropy_of_a_square_without_edges(dimension: int, k: int) -> None:
-    # Balls at an edge reach outside, which biases the estimate of a square upwards, by more than a nat in eight
-    # dimensions. On a torus there is no edge, and the mean over repeats must come close to the truth.
+    # Balls at an edge reach outside. This biases the estimate of a square upwards, by more than a nat in eight
+    # dimensions. A torus has no edge, so the mean over repeats must come close to the truth.
     random = np.random.default_rng(10 * dimension + k)
     estimates = []
     for _ in range(REPEATS):
@@ -69,7 +69,7 @@ def test_entropy_of_a_square_without_edges(dimension: int, k: int) -> None:
     ("dimension", "unit_ball"), [(1, 2.0), (2, math.pi), (3, 4 / 3 * math.pi), (8, math.pi**4 / 24)]
 )
 def test_volume_of_the_ball(dimension: int, unit_ball: float) -> None:
-    # With all radii r the estimate is ln V + ln n − ψ(k), and ψ(2) = 1 − γ.
+    # If all radii are equal, the estimate is ln V + ln n − ψ(k), and ψ(2) = 1 − γ.
     same = Neighbourhood(jnp.full(7, 0.3), jnp.ones(7, bool), jnp.zeros((7, 2), int), None, k=2, dimension=dimension)
     expected = math.log(unit_ball * 0.3**dimension) + math.log(7) - (1 - 0.5772156649)
     assert particle_entropy(same) == pytest.approx(expected, abs=1e-5)
@@ -97,10 +97,11 @@ def test_equal_weights_give_the_plain_entropy(seed: int, k: int, constant: float
 
 
 def test_weights_that_pick_a_region_give_the_entropy_of_that_region() -> None:
-    # Uniform on [0, 4) x [0, 1), re-weighted to the half [0, 2) x [0, 1): the entropy falls from ln 4 to ln 2.
+    # Points are uniform on [0, 4) x [0, 1) and re-weighted to the half [0, 2) x [0, 1). The entropy falls from ln 4 to
+    # ln 2.
     points = np.random.default_rng(1).uniform((0, 0), (4, 1), (4000, 2))
     log_weights = np.where(points[:, 0] < 2, 0.0, -30.0)
-    # Compared with the plain estimate of that half, which has the same bias from the same edges.
+    # The estimate is compared with the plain one of that half, which has the same bias from the same edges.
     half = float(knn_entropy(points[points[:, 0] < 2], 20))
     assert importance_weighted_entropy(points, log_weights, 20) == pytest.approx(half, abs=0.015)
     assert float(knn_entropy(points, 20)) - half == pytest.approx(math.log(2), abs=0.03)
@@ -136,14 +137,15 @@ def test_kl_is_zero_without_change_and_positive_away_from_it() -> None:
 
 
 def test_kl_of_a_known_change_of_density() -> None:
-    # Uniform on the unit square to a density of 1.5 on one half and 0.5 on the other: KL = -(ln 1.5 + ln 0.5) / 2.
+    # The density changes from uniform on the unit square to 1.5 on one half and 0.5 on the other. Then
+    # KL = -(ln 1.5 + ln 0.5) / 2.
     points = np.random.default_rng(4).uniform(size=(8, 2000, 2))
     log_weights = np.log(np.where(points[..., 0] < 0.5, 1.5, 0.5))
     assert knn_kl(points, log_weights, 20) == pytest.approx(-(math.log(1.5) + math.log(0.5)) / 2, abs=0.01)
 
 
 def test_kl_weights_are_normalised_over_the_epoch_not_the_set() -> None:
-    # Two sets, one carrying three quarters of the weight: as distributions over both sets they differ.
+    # One of two sets has three quarters of the weight. Weights are equal within each set, but not over both sets.
     points = np.random.default_rng(5).uniform(size=(2, 300, 2))
     log_weights = np.log(np.stack([np.full(300, 1.5), np.full(300, 0.5)]))
     assert knn_kl(points, log_weights, 10) == pytest.approx(-(math.log(1.5) + math.log(0.5)) / 2, abs=1e-4)
@@ -166,7 +168,7 @@ def test_particles_after_an_early_end_change_nothing() -> None:
 
 
 def test_masses_sum_to_k_when_everybody_is_chosen_equally_often() -> None:
-    # On a ring of equal steps every particle is the neighbour of exactly k others.
+    # Particles have equal distances on a ring, so each is the neighbour of exactly k others.
     angle = 2 * np.pi * np.arange(12) / 12
     ring: Neighbourhood = nearest_neighbours(np.stack([np.cos(angle), np.sin(angle)], axis=1), 2)
     weights = np.random.default_rng(7).standard_normal(12)

@@ -1,4 +1,4 @@
-"""The ways of finding neighbours against scikit-learn, and against each other."""
+"""Test the methods of finding neighbours against scikit-learn and against each other."""
 
 from unittest import mock
 
@@ -24,7 +24,7 @@ def find(points, k: int, valid=None, *, method: str) -> Neighbourhood:
 
 
 def marks(found: Neighbourhood) -> np.ndarray:
-    """The matrix of neighbours, whichever way they are held."""
+    """Return the matrix of neighbours, whether they are stored as a matrix or as indices."""
     if found.among is not None:
         assert found.indices is None
         return np.asarray(found.among)
@@ -42,7 +42,7 @@ def test_agrees_with_scikit_learn(method: str, dimension: int, k: int) -> None:
         reference = NearestNeighbors(n_neighbors=k).fit(points[i])
         distances, indices = reference.kneighbors()  # without arguments a point is not its own neighbour
         np.testing.assert_allclose(found.radii[i], distances[:, -1], rtol=1e-5)
-        # Of equally distant points, to rounding, either may be counted.
+        # If two points are equally distant up to rounding, either may be counted.
         assert np.mean(np.take_along_axis(marks(found)[i], indices, axis=-1)) > 0.999
 
 
@@ -73,7 +73,7 @@ def test_the_same_neighbours_as_the_tree(method: str) -> None:
 @pytest.mark.parametrize("method", ["matrix", "matrix on a device", "brute on a device"])
 @pytest.mark.parametrize("k", [1, 6, 60, 150])
 def test_of_equally_distant_particles_the_first_are_marked(method: str, k: int) -> None:
-    # On a grid nearly all distances occur many times. A stable sort by distance keeps the first in front.
+    # On a grid nearly all distances occur many times. A stable sort by distance keeps the order of equal ones.
     grid = np.stack(np.meshgrid(np.arange(15.0), np.arange(15.0)), axis=-1).reshape(-1, 2).astype(np.float32)
     valid = np.random.default_rng(k).random(225) < 0.9
     found = find(grid, k, valid, method=method)
@@ -111,7 +111,7 @@ def test_a_particle_is_not_its_own_neighbour_even_among_coinciding_ones(method: 
 def test_invalid_particles_are_nobodys_neighbours(method: str) -> None:
     points = np.random.default_rng(0).standard_normal((3, 50, 2)).astype(np.float32)
     valid = np.random.default_rng(1).random((3, 50)) < 0.6
-    points[~valid] = np.inf  # where they are must not matter
+    points[~valid] = np.inf  # the position of an invalid particle must not matter
     found = find(points, 4, valid, method=method)
     for i in range(3):
         assert not np.any(marks(found)[i][valid[i]][:, ~valid[i]])
@@ -127,7 +127,8 @@ def test_far_from_the_origin_nothing_cancels() -> None:
 
 
 def test_clusters_in_many_dimensions() -> None:
-    # Distances within a cluster are a ten-thousandth of the coordinates: a product of matrices would not see them.
+    # Distances within a cluster are a ten-thousandth of the coordinates. A product of matrices would lose them to
+    # rounding.
     random = np.random.default_rng(3)
     centres = np.repeat(random.uniform(-3, 3, (8, 64)), 50, axis=0)
     points = (centres + random.uniform(0, 1e-3, centres.shape)).astype(np.float32)

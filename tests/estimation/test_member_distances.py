@@ -1,4 +1,4 @@
-"""Distances and bounds on chains where everything can be enumerated; that the bounds hold is shown there, too."""
+"""Test distances and bounds on chains that can be enumerated, and that the bounds hold there."""
 
 import math
 
@@ -33,7 +33,7 @@ from alphamepol.estimation.theoretical_bounds import (
 
 @st.composite
 def two_chains(draw):
-    """Chains with the same policy that are more or less alike, and a horizon."""
+    """Draw two chains with the same policy, which are more or less alike, and a horizon."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     states = draw(st.integers(2, 6))
     alike = draw(st.sampled_from([0.0, 0.01, 0.1, 0.5, 1.0]))
@@ -106,7 +106,7 @@ def test_bounds_of_known_size():
 
 
 def test_the_sharp_bound_is_reached():
-    """By one cell with almost everything against the same spread a little over all others."""
+    """The first distribution has everything in one cell. The second moves a part evenly to all other cells."""
     for cells, moved in ((2, 0.3), (5, 0.3), (50, 0.7)):
         first = np.zeros(cells)
         first[0] = 1.0
@@ -118,7 +118,7 @@ def test_the_sharp_bound_is_reached():
 
 
 def test_counts_give_the_variation_of_the_chains():
-    """From trajectories, between a low and a high estimate."""
+    """The exact variation lies between the means of the low and the high estimates from trajectories."""
     random = np.random.default_rng(3)
     first, second = random.dirichlet(np.ones(5)), random.dirichlet(np.ones(5))
     exact = total_variation_distance(first, second)
@@ -136,7 +136,10 @@ def test_counts_give_the_variation_of_the_chains():
 
 
 def test_equal_members_vary_by_chance_alone():
-    """Ten visits to a hundred cells: the counts differ widely, and what is tried on others says that it is chance."""
+    """Trajectories with ten visits to a hundred cells have very different counts, so the high estimate is large.
+
+    The low estimate is measured on other trajectories than those that chose the cells, so it is near 0.
+    """
     random = np.random.default_rng(4)
     same = np.full(100, 0.01)
     found = [
@@ -167,7 +170,7 @@ def test_lipschitz_of_a_linear_step_is_its_factor():
     points = np.random.default_rng(1).normal(size=(50, 2))
     noise = np.random.default_rng(2).normal(size=(1, 7, 2))
     assert lipschitz_constant_of_distances(points, 0.8 * points[:, None] + noise) == pytest.approx(0.8)
-    assert lipschitz_constant_of_distances(np.zeros((4, 2)), np.zeros((4, 3, 2))) == 0.0  # all in one place
+    assert lipschitz_constant_of_distances(np.zeros((4, 2)), np.zeros((4, 3, 2))) == 0.0  # all points are in one place
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 4, 10])
@@ -207,7 +210,7 @@ def test_shares_are_of_all_trajectories_together():
 
 @st.composite
 def outcomes(draw):
-    """Scores with mean zero and entropies, equally likely."""
+    """Draw equally likely scores with mean zero, their entropies, and the size of the tail."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     count = draw(st.integers(4, 30))
     scores = random.normal(size=count)
@@ -234,7 +237,11 @@ def test_the_bias_of_the_baseline_is_as_enumerated_and_within_its_bound(found):
 
 
 def test_so_many_samples_are_enough():
-    """Of two outcomes, the hardest case: with n* of them the mean misses by more than it may in fewer than δ."""
+    """Samples with two values are the hardest case.
+
+    The error of the mean of n* samples is larger than allowed with probability at most δ. With n*/20 samples, it is too
+    large more often.
+    """
     random = np.random.default_rng(0)
     for chance, accuracy in ((0.5, 0.1), (0.1, 0.05)):
         needed = samples_needed_without_baseline(0.05, 3.0, accuracy * 3.0)
@@ -248,10 +255,13 @@ def test_so_many_samples_are_enough():
 
 
 def test_the_mean_squared_errors_cross_where_it_says():
-    """Enumerated and simulated: below, the gradient with b is nearer the truth, above, the one without."""
+    """With fewer samples than the crossing, the gradient with b is nearer the truth; with more, the one without b.
+
+    The errors are simulated.
+    """
     random = np.random.default_rng(5)
-    # The tail is at an entropy of nearly 0, the VaR at 1: with b, little varies. Scores lean one way in the tail, which
-    # makes a bias.
+    # Entropies in the tail are nearly 0 and the VaR is 1, so the gradient with b varies little. Scores in the tail are
+    # positive on average, which makes a bias.
     entropies = np.where(np.arange(1000) % 2 == 0, -0.1, 3.0) + random.normal(scale=0.01, size=1000)
     entropies[0] = 1.0  # the VaR
     scores = random.normal(size=1000) + np.where(np.arange(1000) % 2 == 0, 0.2, -0.2)
@@ -262,7 +272,7 @@ def test_the_mean_squared_errors_cross_where_it_says():
     samples = {True: scores * entropies * inside, False: scores * (entropies - 1.0) * inside}
     truth, gained = samples[False].mean(), samples[False].var(ddof=1) - samples[True].var(ddof=1)
     assert gained > 0
-    assert trade.crossing == pytest.approx(gained / trade.bias**2, rel=0.2)  # less what the bias owes to chance
+    assert trade.crossing == pytest.approx(gained / trade.bias**2, rel=0.2)  # it subtracts chance from the bias
     for count, nearer in ((round(trade.crossing / 4), True), (round(4 * trade.crossing), False)):
         drawn = random.integers(1000, size=(4000, count))
         errors = {b: np.mean((values[drawn].mean(axis=1) - truth) ** 2) for b, values in samples.items()}
@@ -299,7 +309,7 @@ def test_the_diameter_is_the_farthest_pair_and_of_equal_members_nothing():
 
 
 def test_steps_tell_members_apart_by_what_they_do():
-    """In one of three members the same action does twice as much; the other two are the same."""
+    """In one of three members the same action has twice the effect. The other two members are the same."""
     random = np.random.default_rng(0)
 
     def steps(count, factor):

@@ -1,4 +1,4 @@
-"""VaR and CVaR against lists worked by hand (E7)."""
+"""Test VaR and CVaR (E7) against lists worked by hand."""
 
 import numpy as np
 import pytest
@@ -70,5 +70,5 @@ def test_equal_weights_give_the_plain_cvar(values: list[float], tail: int) -> No
 
 
 def test_weights_move_the_tail() -> None:
-    # The lowest value has probability 0.1 and the next 0.3: the worst 0.2 is half of each.
+    # The lowest value has probability 0.1 and the next 0.3. Each makes up half of the worst 0.2.
     assert weighted_cvar(np.array([5.0, 0.0, 1.0]), np.array([0.6, 0.1, 0.3]), 0.2) == pytest.approx(0.5)

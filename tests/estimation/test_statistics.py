@@ -1,4 +1,4 @@
-"""Intervals and comparisons, against the normal theory, SciPy, and by their coverage."""
+"""Test intervals and comparisons against normal theory and SciPy, and by their coverage."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_differences_of_few_seeds_are_covered() -> None:
 
 
 def test_policies_that_take_turns_over_tasks_are_covered() -> None:
-    """Tasks and policies both differ: neither alone says how far the mean may be off."""
+    """Tasks differ and policies differ, so the interval must count the variation of both."""
     random = np.random.default_rng(13)
     covered = []
     for _ in range(150):
@@ -71,7 +71,7 @@ def test_the_interquartile_mean_is_that_of_the_middle_half() -> None:
     found = estimate_statistic(Sample.of_seeds(values), weighted_interquartile_mean)
     assert found.value == pytest.approx(scipy.stats.trim_mean(values, 0.25))
     assert found.interval[0] < found.value < found.interval[1]
-    # Of five numbers 2.5 are inside: one and three quarters beside the middle.
+    # The middle half of five numbers is 2.5 numbers: the median, and three quarters of each number beside it.
     assert estimate_statistic(
         Sample.of_seeds([0.0, 1.0, 2.0, 4.0, 100.0]), weighted_interquartile_mean
     ).value == pytest.approx((0.75 * 1 + 2 + 0.75 * 4) / 2.5)
@@ -92,7 +92,7 @@ def test_a_difference_of_means_has_the_interval_of_welch() -> None:
 
 
 def test_numbers_of_one_seed_are_one_and_not_many() -> None:
-    """Ten policies, each on the same fifty tasks: what differs is the policies, and ten say no more than ten."""
+    """Ten policies do the same fifty tasks, and only the policies differ. The interval is that of ten numbers."""
     of_policies = np.random.default_rng(5).normal(size=10)
     returns = np.tile(of_policies, (50, 1))
     found = estimate_statistic(Sample.of_tasks(returns, policies=10))
@@ -103,7 +103,7 @@ def test_numbers_of_one_seed_are_one_and_not_many() -> None:
 
 
 def test_methods_are_compared_on_the_same_tasks() -> None:
-    """Tasks differ a lot, methods by 0.1 on each: the difference is sure, though neither mean is."""
+    """Tasks differ a lot, and methods differ by 0.1 on each task. Only the difference of the methods is certain."""
     hard = np.random.default_rng(6).normal(0.0, 5.0, (50, 1))
     noise = np.random.default_rng(7).normal(0.0, 0.01, (2, 50, 3))
     first, second = (Sample.of_tasks(hard + shift + part, 0) for shift, part in zip((0.1, 0.0), noise, strict=True))
@@ -112,7 +112,7 @@ def test_methods_are_compared_on_the_same_tasks() -> None:
     assert np.diff(estimate_statistic(first).interval)[0] > 1
     apart = contrast_statistic([(1.0, first), (-1.0, Sample.of_seeds(second.values[::3]))])
     assert np.diff(apart.interval)[0] > 1
-    # Ten policies take turns: the tasks that a resample of policies leaves out do not count as a difference.
+    # Ten policies take turns. Tasks that a resample of policies leaves out do not count as a difference.
     turns = [Sample.of_tasks(sample.values.reshape(50, 3), 10) for sample in (first, second)]
     found = contrast_statistic([(1.0, turns[0]), (-1.0, turns[1])])
     assert 0.08 < found.interval[0] < 0.1 < found.interval[1] < 0.12
@@ -137,7 +137,7 @@ def test_the_probability_of_improvement_is_that_of_mann_and_whitney() -> None:
 
 
 def test_the_probability_of_improvement_is_within_tasks() -> None:
-    """On every task the first is better, though its worst task is worse than the best of the second."""
+    """The first method is better on every task, though its worst task is worse than the best of the second method."""
     hard = np.arange(50.0)[:, None]
     first, second = Sample.of_tasks(hard + 0.5, 0), Sample.of_tasks(hard, 0)
     found = probability_of_improvement(first, second)
@@ -146,7 +146,7 @@ def test_the_probability_of_improvement_is_within_tasks() -> None:
 
 
 def test_numbers_of_one_run_are_resampled_together() -> None:
-    """What is good here is bad there: together, each seed's difference counts."""
+    """A seed that is good in one sample is bad in the other. Resampling them together keeps each seed's difference."""
     first = np.random.default_rng(9).normal(size=200)
     terms = [(1.0, Sample.of_seeds(first)), (-1.0, Sample.of_seeds(-first))]
     width = np.diff(contrast_statistic(terms, ["run", "run"]).interval)[0]
@@ -158,7 +158,7 @@ def test_one_number_against_many_decides_nothing() -> None:
     many, one = Sample.of_seeds([1.0, 1.1, 0.9]), Sample.of_seeds([0.0])
     assert contrast_statistic([(1.0, many), (-1.0, one)]).interval is None
     assert probability_of_improvement(many, one) == Estimate(1.0, None)
-    # Nor does one policy, however many tasks it did.
+    # One policy decides nothing either, however many tasks it did.
     assert estimate_statistic(Sample.of_tasks(np.zeros((50, 1)), policies=1)).interval is None
     assert estimate_statistic(Sample.of_tasks(np.zeros((50, 1)), policies=0)).interval is not None
 

@@ -1,4 +1,4 @@
-"""`evaluate` from Python: policies however they are given, measured alike; and what cannot be is said."""
+"""Test `evaluate` from Python: policies in any form are measured alike, and mistakes are reported."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and what is read of files that may be anything."""
+"""Test that files are written completely or not at all, and that files with any content can be read safely."""
 
 import json
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_a_changed_number_is_noticed(tmp_path: Path) -> None:
     data = bytearray(seal_arrays(TREE, {}))
     data[-1] ^= 1
     path.write_bytes(data)
-    with pytest.raises(ValueError, match="its sum does not agree"):
+    with pytest.raises(ValueError, match="its checksum does not agree"):
         unpack_arrays(path)
 
 

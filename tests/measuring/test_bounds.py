@@ -1,4 +1,4 @@
-"""Distances and bounds that are measured on samples, against chains of which everything is enumerated."""
+"""Test distances and bounds that are measured on samples against chains that can be enumerated."""
 
 import equinox as eqx
 import jax
@@ -24,7 +24,7 @@ CELLS = Cells(edges=(np.arange(1.0, STATES),))
 
 @pytest.fixture(scope="module")
 def policy():
-    """Looks at the state, and chooses accordingly."""
+    """Return a policy whose choice depends on the state."""
     made = CategoricalPolicy(1, 2, hidden=(8,), key=jax.random.key(2))
     return eqx.tree_at(lambda policy: policy.layers[-1].weight, made, 4 * made.layers[-1].weight)
 
@@ -42,7 +42,7 @@ def enumerated(policy, count, seed=0):
 
 @pytest.fixture(scope="module")
 def sampled(policy):
-    """Three chains, what is exact of them, and what was measured."""
+    """Return three enumerated chains, and the bounds that are measured on samples of them."""
     exact = enumerated(policy, 3)
     exact[2] = exact[2]._replace(start=np.eye(STATES)[4])
     chains = chain_class(exact, spread=True)
@@ -84,14 +84,14 @@ def test_steps_and_starts_are_those_enumerated(sampled):
             assert found.dynamics.starts_differ[i, j] == pytest.approx(parting(one.start, other.start), abs=0.07)
             assert found.dynamics.starts_distance[i, j] == pytest.approx(distance(one.start, other.start), abs=0.25)
             far = distance(one.transition, other.transition)
-            # What is chosen rarely may not have been met; and of finitely many draws the largest mean is too large.
+            # A rare action may be missing in the samples. The largest mean of finitely many draws is too large.
             met = max(np.max(far * (some.weights() * some.acted_in(HORIZON) > 0.01)) for some in exact)
             assert met - 0.15 <= found.dynamics.steps_distance[i, j] <= far.max() + 0.4
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_measured_bounds_hold_where_they_say_something(policy, seed):
-    """Chains that part now and then, forget quickly, and have a short horizon: here no bound is vacuous."""
+    """The chains differ in few steps, forget quickly, and have a short horizon, so that no bound is vacuous."""
     random = np.random.default_rng(seed)
     chooses = enumerated(policy, 2)[0].chooses
     forgets = np.tile(random.dirichlet(np.ones(STATES)), (2, STATES, 1))
@@ -133,7 +133,7 @@ def test_the_measured_bounds_hold_where_they_say_something(policy, seed):
 
 
 class Shown(Chain):
-    """A chain that is shown otherwise: the same states, seen from the other end."""
+    """A chain whose observations count the states from the other end if `turned` is true."""
 
     turned: jax.Array
 
@@ -148,7 +148,7 @@ def test_members_that_only_look_otherwise_differ(policy):
     members = {name: Shown(transition, start, True, jnp.array(turned)) for name, turned in (("a", False), ("b", True))}
     found = measure_dynamics(policy, am.EnvironmentClass(members), HORIZON, None, None, key=jax.random.key(1))
     middle = exact.acted_in(HORIZON) @ (np.einsum("as,ast->st", exact.weights(), exact.transition)[:, STATES // 2])
-    # But in the middle, which looks the same from both ends.
+    # All steps differ, except those to the middle state, which looks the same from both ends.
     assert found.steps_differ[0, 1] == pytest.approx(1 - middle, abs=0.1)
 
 
@@ -170,7 +170,7 @@ def test_wasserstein_distances_are_those_enumerated(sampled):
 
 
 def test_the_lipschitz_constant_is_that_enumerated(policy):
-    """With a policy that does not look, so that near states choose the same action."""
+    """The policy does not look at the state, so that near states choose the same action."""
     blind = eqx.tree_at(lambda policy: policy.layers[0].weight, policy, jnp.zeros_like(policy.layers[0].weight))
     exact = enumerated(blind, 2, seed=4)
     chains = chain_class(exact, spread=False)
@@ -224,7 +224,7 @@ def test_classes_on_the_host_have_no_dynamics():
 
 
 def test_scores_are_those_of_the_jacobian(policy):
-    """f·u of every mini-batch against all derivatives, taken one after the other."""
+    """Compare f·u of the mini-batches with the full Jacobian."""
     chains = chain_class(enumerated(policy, 2), spread=True)
     members = jnp.array([[0, 1] * 6])
     policies = jax.tree.map(lambda leaf: leaf[None], policy)

@@ -1,4 +1,4 @@
-"""An evaluation comes back from its file as it was."""
+"""Test that an evaluation comes back from its file as it was, and that other files are refused."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""Pieces of pages: what is no HTML is escaped, whatever it is part of."""
+"""Test the parts of HTML pages: text that is not HTML is escaped in every part."""
 
 import pytest
 
@@ -45,4 +45,4 @@ def test_a_page_leaves_out_empty_sections_and_needs_nothing_else() -> None:
     assert 'id="full"' in made
     assert "Empty" not in made
     assert "<style>" in made
-    assert "<script>" not in made  # which only replays need
+    assert "<script>" not in made  # only replays need a script

@@ -1,4 +1,4 @@
-"""Distributions over actions, against SciPy, sums and samples."""
+"""Test distributions over actions against SciPy, sums and samples."""
 
 from collections.abc import Sequence
 
@@ -65,7 +65,10 @@ def draw(distribution: SquashedNormal, count: int) -> jax.Array:
 
 @pytest.mark.parametrize(("mean", "log_std"), [(0.0, 0.0), (0.8, -1.0), (-0.5, -0.3)])
 def test_the_density_of_a_squashed_normal_adds_up_to_what_is_squashed(mean: float, log_std: float) -> None:
-    """The midpoint rule over the range, up to each point: the probability of what is squashed to less, 1 in the end."""
+    """Integrate the density with the midpoint rule, from the low end of the range up to each point.
+
+    The integral is the probability that the normal draws a number that is squashed to less. It is 1 in the end.
+    """
     cells = 20_000
     edges = np.linspace(-0.2, 0.6, cells + 1)
     distribution = squashed(SKEWED, [mean], [log_std])
@@ -83,7 +86,7 @@ def test_a_squashed_sample_is_the_one_within_stretched_and_so_is_its_density() -
     within, log_probs = jax.vmap(lambda key: distribution.sample_within(key=key))(keys)
     actions = jax.vmap(lambda key: distribution.sample(key=key))(keys)
     np.testing.assert_allclose(actions, np.array([0.2, -1.0]) + np.array([0.4, 2.0]) * within, rtol=1e-5, atol=1e-6)
-    # A density per half range is one per unit times half the range.
+    # A density per half range is the density per unit times half the range.
     stretched = jax.vmap(distribution.log_prob)(actions) + np.log(0.4 * 2.0)
     np.testing.assert_allclose(log_probs, stretched, atol=5e-3)
     before = np.arctanh(np.asarray(within, float))

@@ -1,4 +1,4 @@
-"""Convolutions against PyTorch's, the random encoder and its noise, and policies that see images."""
+"""Test convolutions against PyTorch's, the random encoder and its noise, and policies that see images."""
 
 import gymnasium
 import jax
@@ -35,7 +35,7 @@ SHAPE = PolicyShape.of_spaces(MEMBER.observation_space, MEMBER.action_space)
 
 
 def with_torch(trunk: Trunk, image: np.ndarray) -> np.ndarray:
-    """The same network with PyTorch's convolutions; the image has channels last."""
+    """Return the output of the same network with PyTorch's convolutions. The image has channels last."""
     seen = torch.from_numpy(np.moveaxis(image, -1, 0)[None].astype(np.float32))
     for number, filters in enumerate(trunk.filters):
         weight = np.asarray(filters.weight).reshape(len(filters.bias), 2, 2, -1)
@@ -49,7 +49,7 @@ def with_torch(trunk: Trunk, image: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(("shape", "size"), [((7, 7, 3), 64), ((12, 9, 1), 3 * 2 * 64), ((4, 10, 11), 2 * 3 * 64)])
 def test_the_trunk_is_pytorchs(shape, size):
     trunk = Trunk(shape, key=jax.random.key(0))
-    trunk = jax.tree.map(lambda leaf: leaf + 0.01, trunk)  # biases too
+    trunk = jax.tree.map(lambda leaf: leaf + 0.01, trunk)  # so that biases are not 0
     image = np.random.default_rng(0).integers(0, 11, shape, np.uint8)
     found = trunk(jnp.asarray(image.ravel()))
     assert found.shape == (size,) == (trunk.size,)

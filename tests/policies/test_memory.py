@@ -1,4 +1,4 @@
-"""Memory: what is added to an observation, how it is scaled, and that all ways to compute it agree."""
+"""Test memory: the numbers that are added to an observation, their scales, and that all ways to compute them agree."""
 
 import math
 
@@ -30,7 +30,7 @@ MEMBER = make("gridworld-slope")["GWN"]
 
 
 class Drift(CMP):
-    """A choice among three moves on a line, of a size that no space tells; it ends after `fuse` steps."""
+    """A line on which an agent chooses among three moves. No space tells their size. It ends after `fuse` steps."""
 
     fuse: Array
 
@@ -105,7 +105,7 @@ def test_a_choice_is_remembered_as_one_of_its_kind_and_a_new_episode_remembers_n
 @pytest.mark.parametrize("member", [MEMBER, Drift(jnp.array(7.0))], ids=["vectors", "choices"])
 @pytest.mark.parametrize("memory", ["none", "last", "recurrent"])
 def test_log_probabilities_of_a_trajectory_are_those_of_its_steps(memory, member) -> None:
-    """By a scan over the whole trajectory, and one step after the other as the rollout goes, with episodes that end."""
+    """Compare a scan over the whole trajectory with single steps, as in a rollout. Some episodes end early."""
     policy = policy_for(member, memory, (16, 16))
     states = rollout(policy, member, 60, key=jax.random.key(2))
     step_by_step, recollection = [], policy.begin()
@@ -152,7 +152,7 @@ def test_act_is_a_draw_from_the_distribution_and_goes_on_where_the_rollout_would
 
 
 def test_scales_are_the_root_mean_square_of_all_steps_so_far() -> None:
-    """In two parts or at once, without the steps that are not valid; a range that is known is not measured."""
+    """Steps can be measured in two parts or at once. Invalid steps do not count, and a known range is not measured."""
     random = np.random.default_rng(0)
     actions = ActionRange(0, (-1.0, -math.inf, 0.0), (1.0, math.inf, 6.0))
     memory = Memory(2, actions, key=jax.random.key(0))
@@ -209,8 +209,8 @@ def test_files_hold_memory_too(memory, member, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"actions": {"choices": 10**12}}, "of other actions"),
-        ({"actions": {"low": [0.0], "high": [1.0, 2.0]}}, "of other actions"),
+        ({"actions": {"choices": 10**12}}, "describes other actions"),
+        ({"actions": {"low": [0.0], "high": [1.0, 2.0]}}, "describes other actions"),
         ({"actions": {"strange": 1}}, "cannot be read"),
         ({"recurrent_units": 7}, "instead of"),
         ({"recurrent_units": "many"}, "cannot be read"),
@@ -253,7 +253,7 @@ def test_the_start_is_regressed_whatever_is_remembered() -> None:
 @pytest.mark.filterwarnings("ignore:.*symmetric and normalized space")
 @pytest.mark.parametrize("memory", ["last", "recurrent"])
 def test_any_gymnasium_environment_can_be_seen_as_the_policy_sees_it(memory) -> None:
-    """Pendulum, whose actions are clipped; what the wrapper shows is what the policy perceives acting step by step."""
+    """The wrapper shows what the policy perceives when it acts step by step. Pendulum clips actions."""
     env = gymnasium.make("Pendulum-v1")
     shape = PolicyShape.of_spaces(env.observation_space, env.action_space)
     policy = fresh_policy(shape, PolicySettings((8,), 1.5, memory, 4), key=jax.random.key(0))
@@ -269,7 +269,7 @@ def test_any_gymnasium_environment_can_be_seen_as_the_policy_sees_it(memory) -> 
             assert np.all(observation[3:] == 0) == (step == 0)
             action, recollection = policy.act(observation[:3], recollection, key=jax.random.key(step))
             observation = seen.step(np.asarray(action))[0]
-    observation[0] = 0.0  # as writable as the environment's own
+    observation[0] = 0.0  # the observation must be writable, as the environment's own is
     itself = MemoryObservation(Autoreset(gymnasium.make("Pendulum-v1", max_episode_steps=3)), policy)
     itself.reset(seed=0)
     seen_first = [np.all(itself.step(np.ones(1, np.float32))[0][3:] == 0) for _ in range(8)]
@@ -283,7 +283,7 @@ def test_any_gymnasium_environment_can_be_seen_as_the_policy_sees_it(memory) -> 
 
 
 def test_a_policy_tells_members_apart_by_what_it_remembers() -> None:
-    """The same push from the same place is another observation with memory in each member, and the same without."""
+    """After the same push from the same place, memory shows a change in opposite directions in the two members."""
     members = [Gridworld("..\n..", slope=slope, slope_mean=0.1) for slope in ("north", "south")]
     policy = with_scale(policy_for(members[0], "last"), [0.1, 0.1])
     _, recollection = policy.act(np.zeros(2), key=jax.random.key(0))

@@ -1,4 +1,4 @@
-"""Policies: their density, their start, their files."""
+"""Test policies: their density, their initial weights, and their files."""
 
 import json
 

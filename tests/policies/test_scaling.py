@@ -1,4 +1,4 @@
-"""Scales are those of what was measured, and a scaled policy is the same policy in other units."""
+"""Test that scales are those of the measured steps, and that a scaled policy is the same policy in other units."""
 
 import dataclasses
 from functools import partial
@@ -38,7 +38,7 @@ def test_mean_and_deviation_are_of_all_valid_steps_so_far():
         raw = random.normal([5.0, -400.0, 0.01], [1.0, 90.0, 0.002], (4, count, 3))
         valid = random.uniform(size=(4, count)) < 0.7
         seen.append(raw[valid])
-        # What a policy with these scales perceived.
+        # A policy with these scales perceives the scaled observations.
         scaled = jax.vmap(jax.vmap(scaling.observation))(raw)
         scaling = scaling.measure(scaled, jnp.asarray(valid))
     together = np.concatenate(seen)
@@ -106,12 +106,12 @@ def test_scales_are_saved_with_the_policy_and_a_forged_one_is_refused(tmp_path):
     assert eqx.tree_equal(policy, again)
     forged = eqx.tree_at(lambda policy: policy.scaling.particle_deviation, policy, jnp.array([1.0, 0.0]))
     save_policy(forged, tmp_path / "forged.safetensors")
-    with pytest.raises(InputError, match="divides by must be finite and above 0"):
+    with pytest.raises(InputError, match="scaling must be finite and above 0"):
         load_policy(tmp_path / "forged.safetensors")
 
 
 def seen_in(unit: float, **more) -> gymnasium.Env:
-    """A walk of which the first number is seen in another unit."""
+    """Return a walk whose first number is observed in another unit."""
     env, units = Walk(**more), np.array([unit, 1.0], np.float32)
     return gymnasium.wrappers.TransformObservation(env, lambda place: units * place, env.observation_space)
 

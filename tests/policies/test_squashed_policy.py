@@ -1,4 +1,4 @@
-"""SAC's policy: its range, its σ, and what is needed to build it again."""
+"""Test SAC's policy: its range, its σ, and the description from which it can be built again."""
 
 import math
 
@@ -23,7 +23,7 @@ def policy() -> SquashedPolicy:
 
 @pytest.mark.parametrize("scale", [1.0, 100.0])
 def test_it_acts_within_the_range(policy: SquashedPolicy, scale: float) -> None:
-    """However large the numbers that its network gives."""
+    """Actions stay within the range however large the outputs of the network are."""
     wild = jax.tree.map(lambda leaf: scale * leaf, policy)
     observations = jax.random.normal(jax.random.key(1), (500, 3))
     keys = jax.random.split(jax.random.key(2), 500)
@@ -36,7 +36,7 @@ def test_it_acts_within_the_range(policy: SquashedPolicy, scale: float) -> None:
 
 
 def test_the_first_outputs_are_means_and_the_others_stand_for_deviations(policy: SquashedPolicy) -> None:
-    """σ grows with what stands for it, from one end of its range to the other, and is in the middle at zero."""
+    """An output of the network moves ln σ over its range, from end to end. At an output of 0 it is in the middle."""
     lowest, highest = LOG_STD_RANGE
     head = policy.head(jnp.array([0.3, -7.0, 0.0, 0.5]))
     assert isinstance(head, SquashedNormal)

@@ -1,8 +1,9 @@
-"""Random command lines: what the parser and the validators make of them.
+"""Try random command lines on the parser and the validators.
 
     python tests/reliability/fuzz.py OUT.json [--lines 10000] [--runs 30]
 
-A line is either refused with one sentence and status 2, or taken; then, if it is small, it can be run to its end.
+A line is either refused with one sentence and status 2, or taken. A line that is taken can be run to its end if it is
+small.
 """
 
 import contextlib
@@ -35,7 +36,7 @@ ODD = ("", "x", "nan", "inf", "-inf", "-1", "0", "1e400", "9" * 30, "0.5", "true
 
 
 def value_for(kind: Any, chance: random.Random) -> list[str]:
-    """Words for a field of this type: usually possible ones, sometimes anything."""
+    """Return words for a field of this type: usually possible values, sometimes any odd words."""
     if chance.random() < 0.08:
         return [chance.choice(ODD) for _ in range(chance.choice((1, 1, 2)))]
     if get_origin(kind) is Literal:
@@ -51,7 +52,7 @@ def value_for(kind: Any, chance: random.Random) -> list[str]:
 
 
 def random_line(chance: random.Random) -> list[str]:
-    """A command with a few options."""
+    """Return a command with a few random options."""
     command = chance.choice(list(KINDS))
     words = [command]
     class_name = chance.choice([*registered_class_names(), "nowhere", "a.py:b", "gridworld-slop"])
@@ -73,7 +74,7 @@ def random_line(chance: random.Random) -> list[str]:
 
 
 def judge(words: list[str]) -> tuple[str, str]:
-    """What parser and validators make of a line: "taken" or "refused", and what they say. Anything else is raised."""
+    """Parse and validate a line, and return "taken" or "refused" with the message. Any other outcome is raised."""
     said = io.StringIO()
     status = 0
     try:
@@ -91,7 +92,7 @@ def judge(words: list[str]) -> tuple[str, str]:
 
 
 def tiny_line(chance: random.Random) -> list[str]:
-    """A random line that is valid, and small enough to be run."""
+    """Return a random line that is valid, and small enough to be run."""
     command = chance.choice(list(KINDS))
     class_name = chance.choice(("gridworld-slope", "gridworld-counterexample", "minigrid"))
     batch, horizon = chance.choice((1, 2, 5)), chance.choice((1, 7, 20))
@@ -121,7 +122,7 @@ def tiny_line(chance: random.Random) -> list[str]:
 
 
 def run(words: list[str], folder: Path) -> tuple[int, str]:
-    """The status of a run and what it said on stderr; a traceback would be raised here."""
+    """Return the status of a run and its output on stderr. An unexpected exception is not caught."""
     errors = io.StringIO()
     with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
         try:
@@ -139,13 +140,13 @@ def run(words: list[str], folder: Path) -> tuple[int, str]:
 
 
 def main(out: Annotated[Path, tyro.conf.Positional], lines: int = 10_000, runs: int = 30, seed: int = 0) -> None:
-    """Try random lines, run some, and write what became of them.
+    """Try random command lines, run some small ones, and write the outcomes to a file.
 
     Args:
-        out: the JSON file.
-        lines: how many go through parser and validators.
-        runs: how many small ones are run to their end.
-        seed: of the choice.
+        out: the JSON file that is written.
+        lines: the number of lines that are parsed and validated.
+        runs: the number of small lines that are run to their end.
+        seed: the seed of the random lines.
     """
     chance = random.Random(seed)
     outcomes: Counter[str] = Counter()

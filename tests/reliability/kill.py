@@ -1,9 +1,10 @@
-"""Stops tiny runs at random moments, resumes them, and compares what they leave with an uninterrupted run.
+"""Stop tiny runs at random moments, resume them, and compare their files with those of an uninterrupted run.
 
     python tests/reliability/kill.py OUT.json [--kills 10] [--interrupts 3] [--commands pretrain finetune …]
 
-SIGKILL ends a process at once; SIGTERM and SIGINT must end it with a sentence and status 130, its work saved. After
-`--resume` every array and every line of metrics must be that of the uninterrupted run, none lost and none doubled.
+SIGKILL ends a process at once. SIGTERM and SIGINT must end it with a sentence and status 130, after its work is saved.
+After `--resume` every array and every line of metrics must be that of the uninterrupted run. No line may be lost or
+doubled.
 """
 
 import json
@@ -25,12 +26,12 @@ import tyro
 HERE = Path(__file__).parent
 SMALL = "--horizon 15 --hidden 8 8 --checkpoint-every 10"
 MEASURED = {"seconds", "steps_per_second", "device", "init"}
-"""Fields that differ from run to run: times, and the path of what a run began from."""
+"""The fields that are not compared, because they differ from run to run: times, and the path of an initial policy."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command, and the word that continues it."""
+    """A command, and the option that resumes it."""
 
     words: tuple[str, ...]
     resume: tuple[str, ...] = ("--resume",)
@@ -53,26 +54,29 @@ COMMANDS = {
         "metatrain gridworld-slope --method maml-diayn --preset quick --epochs 60 --steps 10 --skills 2 --warm-up 20 "
         "--replay 1000 --iterations 60 --tasks 2 --trajectories 2"
     ),
-    # What reproduce has begun goes on by itself.
+    # `reproduce` resumes by itself, without an option.
     "reproduce": Command((str(HERE / "tiny_reproduce.py"),), ()),
 }
 
 
 def start(command: Command, folder: Path, *, resume: bool = False) -> subprocess.Popen:
-    """A process of its own, as a shell would start it."""
+    """Start a process for a command, as a shell would."""
     words = [sys.executable, *command.words, str(folder), *(command.resume if resume else ())]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def finish(process: subprocess.Popen) -> str:
-    """Wait for a process that must end well; what it wrote to stderr."""
+    """Wait for a process, which must end with status 0. Return its output on stderr."""
     _, errors = process.communicate()
     assert process.returncode == 0, f"status {process.returncode}: {errors[-2000:]}"
     return errors
 
 
 def products(folder: Path) -> dict[str, Any]:
-    """What a run leaves, without what it measured of time, and of checkpoints the newest: interrupts add some."""
+    """Return the contents of the files of a run, without the fields that differ from run to run.
+
+    Only the newest checkpoint is included, because an interrupt adds a checkpoint.
+    """
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -96,21 +100,21 @@ def _timeless(content: Any) -> Any:
 
 
 def differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
-    """The names of files that differ, or that only one has."""
+    """Return the names of files that differ, or that only one of the runs has."""
     return sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
 
 
 def stop_and_resume(
     command: Command, folder: Path, number: signal.Signals, moment: Callable[[subprocess.Popen], None]
 ) -> dict[str, Any]:
-    """Stop a run at a moment, check how it ended, and let it go on to its end."""
+    """Stop a run at a moment, check how it ended, and resume it to its end."""
     process = start(command, folder)
     moment(process)
     process.send_signal(number)
     _, errors = process.communicate()
     steps = sum(len(path.read_text().splitlines()) for path in folder.rglob("metrics.jsonl"))
     outcome = {"signal": number.name, "status": process.returncode, "metrics_lines": steps, "said": errors.strip()}
-    # Before the program had begun at all.
+    # The signal may come before the program has begun.
     early = process.returncode == -number and not any(folder.glob("*"))
     if number != signal.SIGKILL and process.returncode != 0 and not early:
         assert process.returncode == 130, (process.returncode, errors)
@@ -128,14 +132,14 @@ def main(
     commands: tuple[str, ...] = tuple(COMMANDS),
     seed: int = 0,
 ) -> None:
-    """Stop each command at random moments, resume it, compare, and write what was found.
+    """Stop each command at random moments, resume it, compare its files, and write a report.
 
     Args:
-        out: the JSON file.
-        kills: SIGKILLs for each command.
-        interrupts: SIGTERMs, and SIGINTs, for each command.
-        commands: which.
-        seed: of the moments.
+        out: the JSON file of the report.
+        kills: the number of SIGKILLs for each command.
+        interrupts: the number of SIGTERMs for each command, and also the number of SIGINTs.
+        commands: the commands that are tested; all by default.
+        seed: the seed of the random moments.
     """
     chance = random.Random(seed)
     numbers = [signal.SIGKILL] * kills + [signal.SIGTERM] * interrupts + [signal.SIGINT] * interrupts
@@ -155,7 +159,7 @@ def main(
                 after = chance.uniform(0, seconds)
 
                 def wait(process: subprocess.Popen, after: float = after) -> None:
-                    # It may have ended by then.
+                    # The process may end before this moment.
                     try:
                         process.wait(after)
                     except subprocess.TimeoutExpired:

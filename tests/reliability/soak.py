@@ -1,4 +1,4 @@
-"""Pre-trains and fine-tunes with the quick settings again and again in one process, and watches what it uses.
+"""Pre-train and fine-tune with the quick settings again and again in one process, and record the resources it uses.
 
     python tests/reliability/soak.py OUT.json [--minutes 60]
 
@@ -23,7 +23,10 @@ import alphamepol as am
 from alphamepol.compute.devices import device_name
 
 WARM_UP = 20
-"""Rounds after which everything has been compiled, and memory that is not needed has been given back."""
+"""The number of first rounds that the slope of memory leaves out.
+
+After these rounds everything is compiled, and memory that is not needed has been given back.
+"""
 
 
 def resident_mebibytes() -> float:
@@ -32,9 +35,9 @@ def resident_mebibytes() -> float:
 
 
 def one_round(place: Path, seed: int) -> dict[str, Any]:
-    """Pre-train and fine-tune with another seed than before, and count what is there."""
+    """Pre-train and fine-tune with the given seed, and return the resources in use."""
     start = time.monotonic()
-    config = dataclasses.replace(am.preset("quick"), seed=seed)
+    config = dataclasses.replace(am.preset("quick", "gridworld-slope"), seed=seed)
     am.pretrain("gridworld-slope", config, folder=place / "pretrained", quiet=True)
     tuning = am.TrpoConfig(tasks=3, iterations=10, steps=4000, hidden=config.hidden, seed=seed)
     am.finetune(place / "pretrained", "GWN", tuning, folder=place / "finetuned", quiet=True)
@@ -50,11 +53,11 @@ def one_round(place: Path, seed: int) -> dict[str, Any]:
 
 
 def main(out: Annotated[Path, tyro.conf.Positional], minutes: float = 60.0) -> None:
-    """Do rounds for so many minutes, and write what each used and the slope of memory.
+    """Repeat rounds for some minutes, and write the resources that each round used and the slope of memory.
 
     Args:
-        out: the JSON file.
-        minutes: how long.
+        out: the JSON file that is written.
+        minutes: the duration in minutes.
     """
     rounds: list[dict[str, Any]] = []
     end = time.monotonic() + 60 * minutes
@@ -67,7 +70,7 @@ def main(out: Annotated[Path, tyro.conf.Positional], minutes: float = 60.0) -> N
 
 
 def summarise(rounds: list[dict[str, Any]]) -> dict[str, Any]:
-    """How memory changes from round to round, with its 95 % interval, and what else may grow."""
+    """Return the change of memory per round with its 95 % interval, and the other numbers that may grow."""
     steady = rounds[WARM_UP:]
     found: dict[str, Any] = {"minutes": sum(one["seconds"] for one in rounds) / 60, "rounds_done": len(rounds)}
     if len(steady) > 2:

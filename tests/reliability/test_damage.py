@@ -1,5 +1,8 @@
-"""Files that were cut, changed, emptied or removed: the newest intact checkpoint is used, or one sentence says what is
-wrong; what comes out is what an uninterrupted run gives, or nothing."""
+"""Test files that were cut, changed, emptied or removed.
+
+The newest intact checkpoint is used, or one sentence says what is wrong. A resumed run gives the results of an
+uninterrupted run, or none.
+"""
 
 import dataclasses
 import random
@@ -52,7 +55,10 @@ def whole(config: PretrainConfig, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture
 def begun(whole: Path, tmp_path: Path) -> Path:
-    """A run that was killed after its last epoch but one: it has a line of metrics after its newest checkpoint."""
+    """Return a run that was killed after its last epoch but one.
+
+    It has a line of metrics after its newest checkpoint.
+    """
     folder = shutil.copytree(whole, tmp_path / "begun")
     for path in [folder / "summary.json", folder / "evaluation.safetensors", *(folder / "policy").iterdir()]:
         path.unlink()
@@ -102,7 +108,7 @@ def test_the_older_checkpoint_is_used_if_the_newest_is_damaged(
 def test_lost_metrics_are_not_passed_over(damage: Callable, begun: Path, config: PretrainConfig) -> None:
     path = begun / "metrics.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:4]))  # those up to the checkpoint
+    path.write_bytes(b"".join(lines[:4]))  # the lines up to the checkpoint
     damage(path, random.Random(0))
     with pytest.raises(InputError, match=r"metrics\.jsonl is damaged or not there, and the numbers"):
         resume(begun, config)
@@ -129,7 +135,7 @@ def test_lost_settings_are_told(damage: Callable, begun: Path, config: PretrainC
 @pytest.mark.parametrize("name", ["summary.json", EVALUATION, POLICY, "config.json"])
 @pytest.mark.parametrize("seed", range(5))
 def test_readers_say_what_is_wrong(name: str, damage: Callable, seed: int, whole: Path, tmp_path: Path) -> None:
-    """Whoever reads a finished run: evaluation and fine-tuning, the report."""
+    """The readers of a finished run are evaluation, fine-tuning and the report."""
     folder = shutil.copytree(whole, tmp_path / "run")
     damage(folder / name, random.Random(seed))
     said = []
@@ -142,6 +148,6 @@ def test_readers_say_what_is_wrong(name: str, damage: Callable, seed: int, whole
             read(folder)
         except InputError as error:
             said.append(str(error))
-    if not (damage is flip and name.endswith(".json")):  # which may be harmless
+    if not (damage is flip and name.endswith(".json")):  # a flipped bit in JSON may be harmless
         assert said
     assert all(str(folder) in sentence for sentence in said)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_lines_are_taken_or_refused_with_a_sentence(chance: random.Random) -> None:
     judge(random_line(chance))
 

@@ -1,4 +1,4 @@
-"""Files from elsewhere: they run nothing, write nowhere, and do not exhaust memory by what they say of themselves."""
+"""Test hostile files from others: they run no code, write nowhere, and cannot exhaust memory with forged sizes."""
 
 import io
 import json
@@ -27,7 +27,7 @@ ARCHITECTURE = POLICY.architecture
 
 
 class Attack:
-    """What runs code when it is unpickled."""
+    """An object that runs code when it is unpickled."""
 
     def __init__(self, canary: Path):
         self.canary = canary
@@ -64,7 +64,7 @@ def policy_file(path: Path, tree: Any = POLICY, **architecture: Any) -> Path:
 
 
 def with_part(exported: Path, path: Path, name: str, content: bytes, compression: int = zipfile.ZIP_STORED) -> Path:
-    """The exported zip with one part replaced."""
+    """Write the exported zip to `path` with one part replaced."""
     with zipfile.ZipFile(exported) as old, zipfile.ZipFile(path, "w", compression) as new:
         for part in old.namelist():
             if part != name:
@@ -110,7 +110,7 @@ def test_no_pickle_is_opened(place: str, exported: Path, tmp_path: Path) -> None
         legacy = place == "legacy weights"
         with_part(exported, path, "policy.pth", saved(state, _use_new_zipfile_serialization=not legacy))
     if place in ("data", "other part"):
-        load_policy(path)  # which has no need of them
+        load_policy(path)  # this does not need the parts with the attack
     else:
         refused(path)
     assert not canary.exists()
@@ -162,7 +162,7 @@ def test_a_page_shows_what_files_say_as_text(run: Path, tmp_path: Path) -> None:
     assert "<script>attack" not in (tmp_path / "page.html").read_text()
 
 
-# --- Memory is not taken for what a header says.
+# --- Memory is not allocated for the sizes that a header claims.
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_settings_of_other_types_are_refused(field: str, value: Any, run: Path, 
 
 
 def test_numbers_of_a_policy_are_read_as_they_are(tmp_path: Path) -> None:
-    """So that the tests above fail for the right reason."""
+    """A file that is not forged is read, so the files in the tests above are refused for the right reason."""
     save_policy(POLICY, tmp_path / "policy.safetensors")
     back = load_policy(policy_file(tmp_path / "again.safetensors"))
     assert all(

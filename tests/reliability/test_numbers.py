@@ -1,4 +1,4 @@
-"""Numbers at their edges: a right result, or one sentence that names where it went wrong and what helps."""
+"""Test extreme numbers: the result is right, or one sentence says where it went wrong and what helps."""
 
 import dataclasses
 from typing import Any
@@ -27,7 +27,7 @@ ROOM = "..\n.."
 
 
 def trained(environment_class: Any, config: PretrainConfig, tmp_path) -> dict[str, Any]:
-    """The summary of a run, all of whose numbers are finite (JSON would hold no others)."""
+    """Train, check that the metrics are finite, and return the summary. Our JSON files hold finite numbers only."""
     run = pretrain(environment_class, config, folder=tmp_path / "run", quiet=True)
     for line in read_metrics(run.folder / "metrics.jsonl"):
         assert np.isfinite([line["objective"], line["objective_after"], line["kl"], *line["entropy"].values()]).all()
@@ -42,17 +42,19 @@ def trained(environment_class: Any, config: PretrainConfig, tmp_path) -> dict[st
         {"horizon": 1, "batch": 6, "neighbours": 3},
         {"neighbours": 59, "batch": 2, "horizon": 30},
         {"probabilities": (1.0, 0.0)},
-        {"probabilities": (0.999999, 0.000001)},
         {"initial_log_std": -12.0, "feature_noise": 0.01},
-        {"initial_log_std": 6.0},
-        {"learning_rate": 1e-30},
+        {"initial_log_std": 6.0, "learning_rate": 1e-30},
         {"trust_region": 1e-12},
     ],
     ids=str,
 )
 def test_settings_at_their_edges(change: dict[str, Any], tiny: PretrainConfig, tmp_path) -> None:
-    """A tail of one mini-batch, one mini-batch in all, one step, all particles neighbours, a member never drawn,
-    σ from a millionth to hundreds, steps that move nothing and regions that allow none."""
+    """The cases are, in this order:
+
+    - a tail of one mini-batch; only one mini-batch; episodes of one step; all other particles as neighbours;
+    - a member that is never drawn; a σ of a few millionths;
+    - a σ of hundreds, with steps that change nothing; a trust region that allows no step.
+    """
     config = dataclasses.replace(tiny, epochs=2, **change)
     summary = trained("gridworld-slope", config, tmp_path)
     assert all(np.isfinite(values).all() for values in summary["entropy"].values())
@@ -68,7 +70,7 @@ def test_k_of_all_but_one_particle_gives_the_farthest() -> None:
 
 @pytest.mark.parametrize("members", [1, 300])
 def test_classes_of_one_and_of_many(members: int, tiny: PretrainConfig, tmp_path) -> None:
-    """300 are more than colours, lines of a terminal, or numbers in a byte."""
+    """300 members are more than there are colours, lines of a terminal, or values of a byte."""
     rooms = {f"room {number}": Gridworld(ROOM, slope="west", slope_mean=number / 1e4) for number in range(members)}
     config = dataclasses.replace(tiny, epochs=1, evaluation_batches=1)
     summary = trained(EnvironmentClass(rooms, name="rooms"), config, tmp_path)
@@ -76,7 +78,7 @@ def test_classes_of_one_and_of_many(members: int, tiny: PretrainConfig, tmp_path
 
 
 class Fades(Gridworld):
-    """A place that is no number once the agent is in the east, where there is a slope."""
+    """A gridworld whose state is infinite once the agent is east of x = −0.6, if its slope is above 0.1."""
 
     def step(self, state, action, *, key):
         place = super().step(state, action, key=key)
@@ -109,16 +111,16 @@ def test_rewards_that_are_no_numbers_stop_the_run(reward: float, tmp_path) -> No
         finetune("gridworld-slope/alpha-0.2", "GWN", SMALL, tasks=[bad], folder=tmp_path / "run", quiet=True)
 
 
-@given(st.integers(-18, 15), st.integers(0, 10**6), st.integers(1, 20), st.integers(1, 4))
+@given(st.integers(-18, 15), st.integers(0, 10**6), st.sampled_from([1, 7, 20]), st.integers(1, 4))
 @settings(max_examples=20, deadline=None)
 def test_the_entropy_moves_with_the_logarithm_of_the_unit(exponent: int, seed: int, k: int, dimension: int) -> None:
-    """H(cX) = H(X) + d ln c, as long as squares of distances are numbers."""
+    """The law is H(cX) = H(X) + d ln c, as long as float32 can hold the squares of distances."""
     points = np.random.default_rng(seed).normal(size=(40, dimension)).astype(np.float32)
     moved = float(knn_entropy(points * np.float32(10.0**exponent), k)) - float(knn_entropy(points, k))
     assert moved == pytest.approx(dimension * exponent * np.log(10), abs=2e-3 * (1 + abs(exponent)))
 
 
-@given(st.integers(0, 10**6), st.floats(0, 500), st.integers(1, 39))
+@given(st.integers(0, 10**6), st.floats(0, 500), st.sampled_from([1, 6, 39]))
 @settings(max_examples=20, deadline=None)
 def test_weights_however_uneven_give_numbers(seed: int, spread: float, k: int) -> None:
     random = np.random.default_rng(seed)

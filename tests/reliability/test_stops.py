@@ -1,4 +1,4 @@
-"""Runs that are stopped, and folders that are in use: the short version of kill.py, and of what a disk can do."""
+"""Test runs that are stopped (the short version of kill.py), folders that are in use, and failures of the disk."""
 
 import dataclasses
 import errno
@@ -32,7 +32,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_killed_run_goes_on_to_the_same_bits(whole: Path, tmp_path: Path) -> None:
-    """SIGKILL gives no time to save; tests/cli/test_main.py sends SIGINT and SIGTERM."""
+    """SIGKILL gives no time to save. For SIGINT and SIGTERM see tests/cli/test_main.py."""
     folder = tmp_path / "run"
 
     def after_some_epochs(process: subprocess.Popen) -> None:
@@ -76,7 +76,7 @@ def test_the_second_process_is_refused(words: str, tmp_path: Path, capsys) -> No
     assert f"folder: another process is writing into {tmp_path}; wait for it" in capsys.readouterr().err
     process.kill()
     process.communicate()
-    # A stale lock is not in the way.
+    # The lock file that a killed process leaves does not stop another process.
     assert (tmp_path / LOCK).exists()
     with folder_lock_held(tmp_path):
         pass
@@ -112,7 +112,7 @@ def test_a_folder_without_permission_is_told(tmp_path: Path) -> None:
     folder = tmp_path / "locked"
     folder.mkdir(mode=0o555)
     words = [sys.executable, "-m", "alphamepol", *SETTINGS.split(), "--folder", str(folder / "run")]
-    if os.geteuid() == 0:  # who may write anywhere, unless util-linux takes that away
+    if os.geteuid() == 0:  # root may write anywhere, unless setpriv of util-linux takes this right away
         words = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override", *words]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 1
@@ -121,11 +121,12 @@ def test_a_folder_without_permission_is_told(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_loses_nothing(whole: Path, tmp_path: Path) -> None:
-    """Files may grow to a few kilobytes only, as on a disk that fills up; later there is room again."""
+    """Files may grow to a few kilobytes only, as on a disk that fills up. The resumed run has enough room."""
     folder = tmp_path / "run"
     small_disk = ["bash", "-c", "trap '' XFSZ; ulimit -f 6; exec \"$@\"", "bash"]
     words = [*small_disk, sys.executable, *PRETRAIN.words, str(folder)]
-    # Programs that the whole run has compiled are read; no file of a program is written, which would be too large.
+    # The run reads the programs that the `whole` run compiled. It must write none, because their files would be too
+    # large.
     nothing_kept = os.environ | {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "1000000"}
     done = subprocess.run(words, env=nothing_kept, capture_output=True, text=True)
     assert done.returncode == 1
@@ -154,7 +155,7 @@ def test_an_interrupt_while_a_step_is_written_neither_loses_nor_doubles_it(tiny,
 
 
 def test_a_signal_after_the_end_does_not_make_it_look_undone(monkeypatch) -> None:
-    """Python takes a second to shut down; by then everything is written and told."""
+    """Python takes a second to shut down. By then all files are written and all messages are shown."""
     from alphamepol import __main__ as entry
 
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}

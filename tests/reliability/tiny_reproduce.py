@@ -1,4 +1,4 @@
-"""`alphamepol reproduce` with miniatures of the miniatures: `python tiny_reproduce.py FOLDER`."""
+"""Run `alphamepol reproduce` with even smaller miniatures: `python tiny_reproduce.py FOLDER`."""
 
 import sys
 from pathlib import Path

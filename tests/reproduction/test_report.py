@@ -1,5 +1,7 @@
-"""The page of a reproduction and of any runs, in a real browser."""
+"""Test a reproduction that is done in two parts, its page, and the page of any runs, in a real browser."""
 
+import contextlib
+import io
 import json
 import os
 import shutil
@@ -7,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from miniatures import times_of_summaries
 
 from alphamepol.cli.main import main
 from alphamepol.pages.html import Html, html_page, html_picture, html_replay, html_table
@@ -17,17 +20,26 @@ pytestmark = pytest.mark.usefixtures("tiny_scale")
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory, tiny_scale) -> Path:
+    """Return a reproduction that was done in two parts. The second part needs the runs of the first."""
     folder = tmp_path_factory.mktemp("reproduction") / "all"
-    reproduce(["slope-mean", "slope-finetune"], "quick", folder=folder)
+    reproduce(["slope-mean"], "quick", folder=folder)
+    before = times_of_summaries(folder)
+    assert len(before) == 2
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        reproduce(["slope-finetune"], "quick", folder=folder)
+    assert "run 1 of 5" in shown.getvalue()
+    after = times_of_summaries(folder)
+    assert len(after) == 2 + 5
+    assert all(after[name] == time for name, time in before.items())
     return folder
 
 
 @pytest.fixture
 def browser():
-    """Chromium without a window; Debian's packages chromium and chromium-driver have it."""
+    """Start Chromium without a window. Debian has it in the packages chromium and chromium-driver."""
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
         said = "needs chromium and chromedriver"
-        # Whoever tests a change must have them; whoever only tries the package need not.
+        # Both are required for testing a change, but not for trying the package.
         pytest.fail(said) if os.environ.get("ALPHAMEPOL_TEST_BROWSER") else pytest.skip(said)
     from selenium import webdriver
 
@@ -48,17 +60,28 @@ def drawn(browser) -> str:
 
 
 def wait_for(condition, seconds: float = 20.0) -> None:
-    """Browsers take their time, on a busy machine more of it."""
+    """Wait until the condition holds. A browser can be slow, above all on a busy machine."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it did not happen"
+        assert time.monotonic() < end, "the condition did not hold in time"
         time.sleep(0.05)
 
 
-def test_the_page_in_a_browser(done, browser) -> None:
+def test_runs_that_are_done_are_not_done_again(done, capsys) -> None:
+    before = times_of_summaries(done)
+    assert main(["reproduce", "slope-mean", "--folder", str(done)]) == 0
+    assert times_of_summaries(done) == before
+    capsys.readouterr()
+    assert main(["reproduce", "slope-finetune", "--dry-run", "--folder", str(done)]) == 0
+    listed = capsys.readouterr().out
+    assert listed.count("done") == 7
+    assert "about 0 s" in listed
+
+
+def test_the_page_in_a_browser(done, browser, all_claims) -> None:
     browser.get((done / "report.html").as_uri())
     assert browser.get_log("browser") == []
-    assert len(browser.find_elements("css selector", "#claims tbody tr")) == 19
+    assert len(browser.find_elements("css selector", "#claims tbody tr")) == len(all_claims)
     images = browser.execute_script("return [...document.images].map(image => image.naturalWidth)")
     assert len(images) >= 5
     assert min(images) > 100
@@ -76,7 +99,7 @@ def test_the_page_in_a_browser(done, browser) -> None:
     wait_for(lambda: int(slider.get_attribute("value")) > 2)
     moving = drawn(browser)
     assert moving != at_the_end
-    wait_for(lambda: button.text == "Play")  # it stops at the end
+    wait_for(lambda: button.text == "Play")  # the replay stops at the end
     assert drawn(browser) == at_the_end
     browser.execute_script("arguments[0].value = 5; arguments[0].dispatchEvent(new Event('input'))", slider)
     output = browser.find_element("css selector", ".controls output")
@@ -109,7 +132,7 @@ def test_a_report_of_any_runs(done, browser, tmp_path, capsys) -> None:
 
 
 def test_a_report_is_rebuilt_from_summaries_alone(done, tmp_path) -> None:
-    """What is committed of runs: no policies, metrics or checkpoints; not even their own figures."""
+    """The copy has only those files of runs that are committed: no policies, metrics, checkpoints or figures."""
     copy = tmp_path / "small"
     for path in done.glob("runs/*/*"):
         if path.name in ("config.json", "summary.json", "evaluation.safetensors"):

@@ -1,4 +1,4 @@
-"""`reproduce` as its user meets it: what is done is skipped, what was begun goes on, what fails is said."""
+"""Test `reproduce` as a user sees it: finished runs are skipped, interrupted runs resumed, and failures reported."""
 
 import json
 import shutil
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from miniatures import times_of_summaries
 
 from alphamepol import InputError, load_policy
 from alphamepol.algorithms.alphamepol import run as pretrain_module
@@ -18,10 +19,6 @@ from alphamepol.runs.interrupts import RunInterrupted
 pytestmark = pytest.mark.usefixtures("tiny_scale")
 
 
-def summaries(folder: Path) -> dict[str, float]:
-    return {path.parent.name: path.stat().st_mtime_ns for path in folder.glob("runs/*/summary.json")}
-
-
 @pytest.fixture(scope="module")
 def once(tmp_path_factory, tiny_scale) -> Path:
     folder = tmp_path_factory.mktemp("reproduction") / "all"
@@ -31,17 +28,17 @@ def once(tmp_path_factory, tiny_scale) -> Path:
 
 @pytest.fixture
 def done(once, tmp_path) -> Path:
-    """A copy for each test, which may change it; times of files are those of the original."""
+    """Return a copy that a test may change. Its files have the times of the original."""
     return shutil.copytree(once, tmp_path / "all")
 
 
-def test_a_claim_is_decided_and_everything_is_left_in_the_folder(done, capsys) -> None:
+def test_a_claim_is_decided_and_everything_is_left_in_the_folder(done, all_claims, capsys) -> None:
     assert main(["reproduce", "slope-adverse", "--folder", str(done)]) == 0
     shown = capsys.readouterr().out
     assert "slope-adverse" in shown
     assert "Report:" in shown
     claims = {claim["id"]: claim for claim in json.loads((done / "claims.json").read_text())}
-    assert len(claims) == 19
+    assert claims.keys() == all_claims
     (statement,) = claims["slope-adverse"]["statements"]
     assert statement["found"]["interval"][0] <= statement["found"]["value"] <= statement["found"]["interval"][1]
     assert claims["slope-finetune"]["verdict"] == "undecided"
@@ -58,23 +55,6 @@ def test_a_claim_is_decided_and_everything_is_left_in_the_folder(done, capsys) -
         assert load_policy(path).action_size == 2
 
 
-def test_what_is_done_is_not_done_again_and_runs_are_shared(done, capsys) -> None:
-    before = summaries(done)
-    assert len(before) == 2
-    reproduce(["slope-finetune", "slope-mean"], "quick", folder=done)
-    after = summaries(done)
-    assert len(after) == 2 + 5
-    assert all(after[name] == time for name, time in before.items())
-    assert "run 1 of 5" in capsys.readouterr().out
-    assert main(["reproduce", "slope-mean", "--folder", str(done)]) == 0
-    assert summaries(done) == after
-    capsys.readouterr()
-    assert main(["reproduce", "slope-finetune", "--dry-run", "--folder", str(done)]) == 0
-    listed = capsys.readouterr().out
-    assert listed.count("done") == 7
-    assert "about 0 s" in listed
-
-
 def test_an_interrupted_reproduction_goes_on(tmp_path, monkeypatch) -> None:
     folder = tmp_path / "all"
     run_epoch = pretrain_module.run_epoch
@@ -89,10 +69,10 @@ def test_an_interrupted_reproduction_goes_on(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(pretrain_module, "run_epoch", interrupted)
     with pytest.raises(RunInterrupted):
         reproduce(["slope-adverse"], "quick", folder=folder)
-    assert len(summaries(folder)) == 1
+    assert len(times_of_summaries(folder)) == 1
     reproduce(["slope-adverse"], "quick", folder=folder)
     assert len(calls) == 5  # the second run went on after its first epoch
-    assert len(summaries(folder)) == 2
+    assert len(times_of_summaries(folder)) == 2
 
 
 def test_a_run_that_fails_does_not_keep_the_others_from_being_done(tmp_path, monkeypatch, capsys) -> None:
@@ -108,9 +88,9 @@ def test_a_run_that_fails_does_not_keep_the_others_from_being_done(tmp_path, mon
     assert main(["reproduce", "slope-finetune", "--folder", str(folder)]) == 1
     said = capsys.readouterr()
     assert "3 of 7 runs could not be done: gridworld-slope-alpha-0.2 (epoch 3: all is lost)" in said.err
-    # Two of the five fine-tunings would have begun from it.
+    # Two of the five fine-tuning runs would have begun from the run that failed.
     assert said.err.count("it needs gridworld-slope-alpha-0.2") == 2
-    assert len(summaries(folder)) == 1 + 3
+    assert len(times_of_summaries(folder)) == 1 + 3
 
 
 def test_what_began_from_policies_that_were_not_kept_says_so(done, capsys) -> None:

@@ -1,4 +1,4 @@
-"""How long runs will take, as far as one can know."""
+"""Test the estimates of how long runs will take."""
 
 import dataclasses
 import json

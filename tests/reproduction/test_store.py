@@ -1,4 +1,4 @@
-"""Runs are known by what they compute: not by their folder, nor by fields that were added later."""
+"""Test that runs are recognised by what they compute, not by their folder or by fields that were added later."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ TUNED = Finetuning("gridworld-slope", "GWN", TrpoConfig(seeds=2), PLANNED)
 
 
 def write(store: Store, name: str, planned, *, finished: bool = True, **parts) -> None:
-    """A run folder as the commands leave it, without what nobody reads here."""
+    """Write a run folder as a command does, but only with the files that these tests read."""
     folder = store.runs / name
     folder.mkdir(parents=True)
     description = {"command": planned.command, "class": planned.class_name, "config": settings_to_dict(planned.config)}
@@ -103,7 +103,7 @@ def test_fine_tuning_is_known_by_the_run_it_began_from(store) -> None:
     assert not store.is_done(dataclasses.replace(TUNED, member="GWS"))
     assert not store.is_done(dataclasses.replace(TUNED, init=changed(PLANNED, alpha=0.5)))
     assert not store.is_done(dataclasses.replace(TUNED, init=None))
-    # The size of the network counts for Random alone.
+    # The size of the network counts for Random only.
     assert store.is_done(changed(TUNED, hidden=(8,), initial_log_std=0.0))
     random = dataclasses.replace(TUNED, init=None)
     write(store, "random", random, member="GWN", init="random")

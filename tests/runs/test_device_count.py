@@ -1,4 +1,4 @@
-"""Work laid over several devices, in a process that has four of them."""
+"""Test work that several devices share, in a process that has four of them."""
 
 import json
 import os
@@ -19,7 +19,7 @@ GRIDWORLDS = make("gridworld-slope")
 def test_results_are_those_of_one_device() -> None:
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
     script = Path(__file__).parents[1] / "support/several_devices.py"
-    # Devices that are threads wait for each other, each in a thread of a pool that must not run out of them.
+    # These devices are threads that wait for each other. NPROC is the size of their pool, which must be large enough.
     several = os.environ | {"XLA_FLAGS": flags, "NPROC": "64"}
     output = subprocess.run([sys.executable, script], env=several, capture_output=True, text=True)
     assert output.returncode == 0, output.stderr
@@ -28,7 +28,8 @@ def test_results_are_those_of_one_device() -> None:
         assert report[part]["difference"] < 0.005, part
     for part in ("pretrain", "MAML"):
         assert report[part]["same files"], part
-    # One of four seeds on each of four devices; two of eight mini-batches of the only seed.
+    # If there are four seeds, each of four devices has one. If there is one seed, each has two of its eight
+    # mini-batches.
     assert report["seeds"]["actions"] == [1, 8, 5, 20, 2]
     assert report["seeds"]["log_std"] == [1, 2]
     assert report["mini-batches"]["actions"] == report["mini-batches of MEPOL"]["actions"] == [1, 2, 5, 20, 2]

@@ -1,4 +1,4 @@
-"""Interrupts arrive, even those that Python swallows."""
+"""Test that no interrupt is lost, even if Python swallows its exception."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ def test_a_signal_raises_at_once_and_the_old_handlers_come_back(number: signal.S
 def test_a_swallowed_interrupt_is_raised_at_the_next_check() -> None:
     with interrupts() as received:
         received.check()
-        with contextlib.suppress(KeyboardInterrupt):  # as Python does when it comes inside a finaliser
+        with contextlib.suppress(KeyboardInterrupt):  # as Python does inside a finaliser
             os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             received.check()

@@ -1,4 +1,4 @@
-"""The sampler of environments on the host: what it collects, and what it does when environments end or fail."""
+"""Test the sampler of host classes: the steps that it collects, and its behaviour if environments end or fail."""
 
 from functools import partial
 
@@ -45,7 +45,7 @@ WALKS = {"calm": partial(Walk, ends=0.02), "windy": partial(Walk, (0.3, 0.0), en
 
 @pytest.fixture(scope="module")
 def collected() -> Trajectories:
-    # More rows than stations, and waves of uneven size.
+    # There are more trajectories than stations, and the waves have different sizes.
     return sample(gymnasium_class(WALKS, workers=2, copies=3), [[0, 1, 1, 0, 1, 1, 0, 0, 1], [1] * 9], batch=4)
 
 
@@ -54,19 +54,19 @@ def test_steps_follow_each_other_as_the_environment_says(collected):
         np.asarray(part) for part in (collected.perceived, collected.actions, collected.particles)
     )
     valid = np.asarray(collected.valid)
-    # What is reached is what is perceived next.
+    # The place that a step reaches is the place that the policy perceives next.
     np.testing.assert_array_equal(places[..., 1:, :][valid[..., 1:]], reached[..., :-1, :][valid[..., 1:]])
     moves = reached - places - np.clip(actions, -0.5, 0.5)
     wind = np.array([[0.0, 0.0], [0.3, 0.0]])[np.asarray(collected.members)][:, :, None, None]
     assert np.abs((moves - wind)[valid]).max() < 0.05 * 6
     assert np.std((moves - wind)[valid]) == pytest.approx(0.05, rel=0.1)
-    assert len(np.unique(places[..., 0, :].reshape(-1, 2), axis=0)) == 2 * 9 * 4  # every start is another
+    assert len(np.unique(places[..., 0, :].reshape(-1, 2), axis=0)) == 2 * 9 * 4  # all starts differ
 
 
 def test_trajectories_end_where_the_environment_ends_them(collected):
     valid = np.asarray(collected.valid)
     assert valid[..., 0].all()
-    assert (np.diff(valid.astype(int), axis=-1) <= 0).all()  # once over, over
+    assert (np.diff(valid.astype(int), axis=-1) <= 0).all()  # no step is valid after the end
     ended = ~valid[..., -1]
     assert 0.2 < ended.mean() < 0.9  # 1 − 0.98^39 = 0.55
     assert not np.asarray(collected.perceived)[~valid].any()  # nothing was done after the end
@@ -94,7 +94,7 @@ def test_a_slow_environment_gives_what_a_quick_one_gives(collected):
     [
         (
             "nan",
-            r"environment bad: it gave an observation that is not finite \(nan as number 0\), after reset\(seed=\d+\)",
+            r"environment bad: it gave an observation that is not finite \(nan at index 0\), after reset\(seed=\d+\)",
         ),
         ("raise", r"environment bad: it failed in step:(.|\n)*ZeroDivisionError: on demand"),
         ("die", r"environment bad: the worker process that ran it died \(exit code 3\)"),
@@ -163,7 +163,7 @@ def test_episodes_follow_each_other_and_have_the_environments_reward():
     goes_on = ~ended[..., :-1]
     moves = np.diff(places, axis=-2)[..., 0]
     np.testing.assert_allclose(moves[goes_on], np.asarray(episodes.rewards)[..., :-1][goes_on], atol=1e-5)
-    # A new episode starts where starts are, and is another every time.
+    # A new episode begins in the square of starts, at a different place every time.
     starts = places[..., 1:, :][~goes_on]
     assert np.abs(starts).max() <= 1
     assert len(np.unique(starts, axis=0)) == len(starts)
@@ -192,8 +192,8 @@ def test_an_episode_that_a_time_limit_cuts_with_the_last_step_would_go_on():
     episodes = episodes_of(environment_class, [EnvironmentReward()], horizon=40)
     ended = np.asarray(episodes.ended)[0]
     assert ended[:, 19].all()
-    assert ended.sum() == len(ended)  # at step 19, and not at 39
-    # It would have gone on from where it was, not from a start.
+    assert ended.sum() == len(ended)  # episodes end at step 19, but not at step 39
+    # The last observation continues the second episode. It is not the start of a third one.
     gone = np.asarray(episodes.last_perceived)[0] - np.asarray(episodes.perceived)[0, :, -1]
     assert np.abs(gone).max() < 1.0
 

@@ -1,4 +1,4 @@
-"""Trajectories: what they hold, early ends, and the same bits for the same key."""
+"""Test trajectories: their contents, early ends, and the same bits for the same key."""
 
 import gymnasium
 import jax
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.quick
 
 
 class Countdown(CMP):
-    """Walks by its action and ends when `fuse` steps are done."""
+    """A walk by the action, which ends after `fuse` steps."""
 
     fuse: Array
 
@@ -95,7 +95,7 @@ def test_same_key_same_bits_other_key_other_bits(policy: GaussianPolicy) -> None
 
 
 def test_an_ended_episode_is_replaced_so_that_every_step_counts(policy: GaussianPolicy) -> None:
-    """Episodes of 7 steps in 20: two ends, then one that is cut and would go on from the last observation."""
+    """In 20 steps, two episodes of 7 steps end. The third is cut, and would go on from the last observation."""
     nothing = RewardFunction(lambda *_: 0.0)
     steps, last = rollout_episodes(policy, Countdown(jnp.array(7)), 20, nothing, key=jax.random.key(1))
     assert steps.valid.all()

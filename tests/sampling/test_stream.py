@@ -1,4 +1,4 @@
-"""Environments stepped one action at a time: what is seen, and when an episode makes room for a new one."""
+"""Test environments that are stepped one action at a time: the transitions, and the ends of episodes."""
 
 import equinox as eqx
 import gymnasium
@@ -22,11 +22,14 @@ from alphamepol.sampling.stream import (
 
 
 class Fuse(CMP):
-    """Shows its steps so far, a number drawn at the start, and its last action; ends when `fuse` steps are done."""
+    """An environment that ends after `fuse` steps.
+
+    It shows the number of steps so far, a number drawn at the start, and the last action.
+    """
 
     fuse: Array
     choices: int = eqx.field(static=True, default=0)
-    """How many actions there are to choose from; 0 for a number from −0.2 to 0.6."""
+    """The number of discrete actions. If it is 0, an action is a number from −0.2 to 0.6."""
 
     @property
     def observation_space(self) -> gymnasium.spaces.Box:
@@ -69,7 +72,7 @@ def world_of(environment_class: EnvironmentClass, horizon: int, skills: int) -> 
 
 @eqx.filter_jit
 def stream(world: World, actor: Policy, environments: int, steps: int) -> tuple[Episode, Transitions]:
-    """The episodes before every step, and what was seen of it; with axes over environments and steps."""
+    """Return the episodes before every step, and the transitions, with axes over environments and steps."""
 
     def one(key):
         def advance(episode, key):
@@ -88,7 +91,7 @@ def actor_of(world: World) -> SquashedPolicy:
 
 @pytest.fixture(scope="module")
 def cut() -> tuple[Episode, Transitions]:
-    """Nothing ends by itself: 3000 environments for three horizons of 4 steps."""
+    """Return the steps of 3000 environments over three horizons of 4 steps. No episode ends by itself."""
     world = world_of(class_of(100, 200, probabilities=[0.8, 0.2]), horizon=4, skills=3)
     return stream(world, actor_of(world), 3000, 12)
 
@@ -133,7 +136,7 @@ def test_an_episode_is_cut_at_the_horizon_and_another_begins(cut: tuple[Episode,
     episodes, seen = cut
     assert not seen.ended.any()
     np.testing.assert_array_equal(episodes.age, np.broadcast_to(np.tile(np.arange(4), 3), (3000, 12)))
-    # What the environment itself counts is the age, at once and after the step, and it starts elsewhere every time.
+    # The steps that the environment counts equal the age, before and after a step. Each episode has a start of its own.
     np.testing.assert_array_equal(seen.observation[..., 0], episodes.age)
     np.testing.assert_array_equal(seen.reached[..., 0], episodes.age + 1)
     starts = np.asarray(seen.observation[..., 1]).reshape(3000, 3, 4)
@@ -157,7 +160,7 @@ def test_member_and_skill_stay_for_an_episode_and_are_drawn_anew_for_the_next(cu
         size = len(probabilities)
         pairs = np.bincount((size * part[:, :-1] + part[:, 1:]).ravel(), minlength=size**2).reshape(size, size) / 6000
         np.testing.assert_allclose(pairs, np.outer(probabilities, probabilities), atol=6 * np.sqrt(0.25 / 6000))
-    # And independently of each other, and of where the episode starts.
+    # Member and skill are independent of each other, and of the start of the episode.
     both = np.bincount((3 * member + skill).ravel(), minlength=6).reshape(2, 3) / 9000
     np.testing.assert_allclose(both, np.outer([0.8, 0.2], np.full(3, 1 / 3)), atol=6 * np.sqrt(0.2 / 9000))
     start = np.asarray(seen.observation[..., 1])[:, ::4]
@@ -166,7 +169,7 @@ def test_member_and_skill_stay_for_an_episode_and_are_drawn_anew_for_the_next(cu
 
 
 def test_an_episode_that_ends_is_marked_and_another_begins() -> None:
-    """One member ends after two steps, one just at the horizon, and one later, which is only cut there."""
+    """One member ends after two steps, and one exactly at the horizon. The third is only cut at the horizon."""
     world = world_of(class_of(2, 5, 100), horizon=5, skills=2)
     episodes, seen = stream(world, actor_of(world), 20, 40)
     member, age = np.asarray(episodes.member), np.asarray(episodes.age)
@@ -176,13 +179,13 @@ def test_an_episode_that_ends_is_marked_and_another_begins() -> None:
     np.testing.assert_array_equal(age[:, 1:], np.where(over[:, :-1], 0, age[:, :-1] + 1))
     np.testing.assert_array_equal(seen.observation[..., 0], age)
     assert [set(age[member == number].tolist()) for number in range(3)] == [{0, 1}, {0, 1, 2, 3, 4}, {0, 1, 2, 3, 4}]
-    # What is seen after the last step is what was reached, not where the next episode begins.
+    # The last transition of an episode has the state that was reached, not the start of the next episode.
     np.testing.assert_array_equal(seen.reached[..., 0], age + 1)
     np.testing.assert_array_equal(seen.reached[..., 1], seen.observation[..., 1])
 
 
 def test_actions_are_seen_as_applied_in_units_of_half_their_range() -> None:
-    """The actor is not squashed: the environment gets −0.2 or 0.6 where it draws what is beyond."""
+    """The actor is not squashed, so it draws actions beyond −0.2 and 0.6. Transitions hold the clipped actions."""
     world = world_of(class_of(100), horizon=50, skills=1)
     _, seen = stream(world, GaussianPolicy(3, 1, (8,), -0.5, key=jax.random.key(1)), 10, 20)
     drawn = np.asarray(seen.reached[..., 2:], float)

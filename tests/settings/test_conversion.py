@@ -1,4 +1,4 @@
-"""Settings: presets, and a sentence for every field that cannot be."""
+"""Test settings: the presets, and the messages about fields with impossible values."""
 
 import dataclasses
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.quick
         ({"initial_log_std": float("nan")}, "initial_log_std: nan"),
         ({"initial_log_std": 100.0}, "initial_log_std: 100.0 was given; it must be between -20 and 20"),
         ({"initial_mean": ()}, "initial_mean: no number was given"),
-        ({"baseline": False}, "baseline: it can be left out with --update on-policy only"),
+        ({"baseline": False}, "baseline: False was given; it must be True unless --update is on-policy"),
         ({"initial_mean": (0.0, float("nan"))}, "initial_mean"),
         ({"hidden": (300, 0)}, "hidden"),
         ({"seeds": 0}, "seeds: 0"),
@@ -45,7 +45,7 @@ def test_a_field_that_cannot_be_is_named(change, sentence: str) -> None:
 
 def test_a_memory_that_does_not_exist_is_named() -> None:
     config = PretrainConfig()
-    object.__setattr__(config, "memory", "long")  # as from a file, where nothing looks at types
+    object.__setattr__(config, "memory", "long")  # as from a file, where types are not checked
     with pytest.raises(InputError, match="memory: 'long' was given; choose none, last, recurrent"):
         config.check()
 

@@ -1,4 +1,4 @@
-"""Finite Markov chains, of which everything can be enumerated."""
+"""Finite Markov chains, whose distributions can be enumerated."""
 
 from typing import NamedTuple
 
@@ -12,17 +12,18 @@ import alphamepol as am
 
 
 class Place(NamedTuple):
-    """A state: one of finitely many, and where in it the particle is."""
+    """A state: its number, and the offset of the particle within the state."""
 
     number: jax.Array
     offset: jax.Array
 
 
 class Chain(am.CMP):
-    """States 0, 1, 2, … on a line; an action chooses the row of probabilities that the next one is drawn with.
+    """A chain of states 0, 1, 2, … on a line. An action chooses the probabilities with which the next state is drawn.
 
-    With `spread`, the particle is anywhere in the unit interval of its state, drawn anew at every step: then the
-    differential entropy of particles is the entropy of the states. Without, it is the number itself.
+    With `spread`, the particle is drawn anew at every step, anywhere in the unit interval of its state. The
+    differential entropy of particles is then the entropy of the states. Without `spread`, the particle is the number
+    of its state.
     """
 
     transition: jax.Array
@@ -57,7 +58,10 @@ class Chain(am.CMP):
         return jnp.array(False)
 
     def _draw(self, probabilities, key):
-        """By the inverse of the distribution function: of all ways to join two draws, the closest on a line."""
+        """Draw a state with the inverse of the distribution function.
+
+        With a common random number, the draws of two chains are then as close on the line as possible.
+        """
         number_key, offset_key = jax.random.split(key)
         steps = jnp.cumsum(probabilities)[:-1]
         number = jnp.sum(jax.random.uniform(number_key) >= steps)
@@ -65,7 +69,7 @@ class Chain(am.CMP):
 
 
 class Exact(NamedTuple):
-    """A chain under a policy that chooses action 1 with a probability of its own in each state."""
+    """A chain under a policy that chooses action 1 in state i with probability `chooses[i]`."""
 
     transition: np.ndarray
     start: np.ndarray
@@ -73,49 +77,52 @@ class Exact(NamedTuple):
 
     @property
     def under_policy(self):
-        """The probabilities of a step, actions drawn by the policy."""
+        """The transition probabilities if the policy draws the actions."""
         return self.transition[0] * (1 - self.chooses)[:, None] + self.transition[1] * self.chooses[:, None]
 
     def distributions(self, horizon):
-        """Of the state at every time, from 0 to the horizon."""
+        """Return the distribution of the state at every time from 0 to the horizon."""
         found = [self.start]
         for _ in range(horizon):
             found.append(found[-1] @ self.under_policy)
         return np.stack(found)
 
     def reached(self, horizon):
-        """The distribution of the states reached, all times alike."""
+        """Return the distribution of the states that are reached, with equal weight for all times."""
         return self.distributions(horizon)[1:].mean(axis=0)
 
     def acted_in(self, horizon):
-        """The distribution of the states acted in."""
+        """Return the distribution of the states in which the policy acts."""
         return self.distributions(horizon)[:-1].mean(axis=0)
 
     def weights(self):
-        """The probability of each action in each state."""
+        """Return the probability of each action in each state, of shape (actions, states)."""
         return np.stack([1 - self.chooses, self.chooses])
 
 
 def random_chain(random, states, *, near=None, share=1.0):
-    """Transitions at random; those of `near` mixed with them, if given, by `share` of the new ones."""
+    """Return random transitions. If `near` is given, return a mixture in which `share` is the weight of random ones."""
     transition = random.dirichlet(np.ones(states), (2, states))
     return transition if near is None else (1 - share) * near + share * transition
 
 
 def distance(first, second):
-    """W_1 of distributions over 0, 1, 2, …: the area between their distribution functions."""
+    """Return W_1 of distributions over 0, 1, 2, …: the area between their distribution functions."""
     return np.abs(np.cumsum(first - second, axis=-1)).sum(axis=-1)
 
 
 def parting(first, second):
-    """The probability that draws by the inverse of the distribution function, from the same number, differ."""
+    """Return the probability that the draws of `Chain._draw` from two distributions differ.
+
+    Both draws use the same random number.
+    """
     high = [np.cumsum(one, axis=-1) for one in (first, second)]
     low = [top - one for top, one in zip(high, (first, second), strict=True)]
     return 1 - np.clip(np.minimum(*high) - np.maximum(*low), 0, None).sum(axis=-1)
 
 
 def chain_class(exact, *, spread):
-    """A class of such chains."""
+    """Return a class of such chains."""
     members = {
         f"chain-{i}": Chain(jnp.asarray(one.transition, jnp.float32), jnp.asarray(one.start, jnp.float32), spread)
         for i, one in enumerate(exact)

@@ -1,6 +1,6 @@
-"""One gridworld step once more, written from the specification alone: scalar, float64, plain Python.
+"""A second implementation of a gridworld step, from the specification alone: scalar, float64, plain Python.
 
-It shares nothing with the package: the maps and the table of slopes are copied from the specification too.
+It shares nothing with the package: the maps and the table of slopes are copied from the specification, too.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import numpy as np
 DELTA = 0.2
 INNER_EDGES = np.array([-0.8, -0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8])
 HANDFUL = 6
-"""How often a border may turn a displacement; only one that runs along a border into a corner turns more than twice."""
+"""The most turns of a displacement at the border. Only one along a border into a corner turns more than twice."""
 
 _MAPS_0_TO_4 = """
 ....##....  ......##..  ....##....  ..........  ..........
@@ -46,16 +46,16 @@ WALLS = np.array([[[cell == "#" for cell in line] for line in lines] for lines i
 
 
 class Member(NamedTuple):
-    """What the specification says of one member."""
+    """The facts that the specification gives for one member."""
 
     class_name: str
     name: str
     layout: int
     slope_mean: float
     slope_direction: tuple[int, int]
-    """East and north; (0, 0) is level ground."""
+    """The components east and north; (0, 0) is level ground."""
     slope_above: float
-    """The slope acts where y is at least this."""
+    """The smallest y at which the slope acts."""
 
     @property
     def walls(self) -> np.ndarray:
@@ -86,9 +86,9 @@ MEMBERS = [
 class Outcome(NamedTuple):
     position: tuple[float, float]
     turns: int
-    """How often the border turned the displacement."""
+    """The number of times that the border turned the displacement."""
     wall: str
-    """"none" was hit, or the agent "bounced" off it, or "stayed" because the bounce ended in a wall too."""
+    """The effect of walls: "none", or the agent "bounced", or it "stayed" because the bounce ended in a wall, too."""
     tested: list[tuple[float, float]]
     """The points that were looked up in the map."""
 
@@ -100,7 +100,7 @@ def step(
     magnitude: float,
     bounce: Sequence[float],
 ) -> Outcome:
-    """Move by the clipped action and by a slope of the given magnitude, bouncing back by the given lengths."""
+    """Move by the clipped action and by a slope of the given magnitude. A bounce has the given lengths."""
     x, y = map(float, position)
     dx, dy = (max(-DELTA, min(DELTA, float(component))) for component in action)
     if y >= member.slope_above:
@@ -116,10 +116,10 @@ def step(
 
 
 def turn_at_border(position: Sequence[float], displacement: Sequence[float]) -> tuple[tuple[float, float], int]:
-    """Where a displacement ends and how often the border turned it.
+    """Return the end of a displacement, and the number of times that the border turned it.
 
-    The specification leaves one thing open, where what is left has no component along the border: here it then
-    turns east or north.
+    The specification leaves one case open: the rest of the displacement has no component along the border. Here the
+    rest then turns east or north.
     """
     (x, y), (dx, dy) = map(float, position), map(float, displacement)
     for turns in range(HANDFUL):
@@ -139,9 +139,10 @@ def turn_at_border(position: Sequence[float], displacement: Sequence[float]) -> 
 
 
 def in_wall(walls: np.ndarray, x, y):
-    """Whether points lie in wall cells; also for arrays. An edge belongs to the cell east or south of it.
+    """Return whether points lie in wall cells. Coordinates may be arrays.
 
-    Exact for float32 points: of the inner edges they can only meet 0, and the nearest miss of another is 1e-9.
+    An edge belongs to the cell east or south of it. The result is exact for float32 points: they can lie on the inner
+    edge at 0, but not on another one. Their distance from the other inner edges is at least 1e-9.
     """
     column = np.searchsorted(INNER_EDGES, x, side="right")
     row = np.searchsorted(INNER_EDGES, np.negative(y), side="right")
@@ -149,7 +150,7 @@ def in_wall(walls: np.ndarray, x, y):
 
 
 def near_an_edge(points: list[tuple[float, float]], within: float = 1e-5) -> bool:
-    """Whether a point is so close to a cell's edge that float32 may see it in the next cell."""
+    """Return whether a point is so close to the edge of a cell that float32 may put it into the next cell."""
     return bool(np.min(np.abs(np.reshape(points, (-1, 1)) - INNER_EDGES)) < within)
 
 

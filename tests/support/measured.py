@@ -1,4 +1,4 @@
-"""Fresh samples of policies with the settings of a run, as the run itself measures its final policies."""
+"""A measurement of policies with fresh samples and the settings of a run, as the run measures its final policies."""
 
 from collections.abc import Mapping
 

@@ -1,6 +1,7 @@
-"""The paper's experiments, so small that they say nothing."""
+"""The paper's experiments at a size that is only good for tests of the code: their results mean nothing."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ FINETUNING = {"iterations": 2, "horizon": 15, "steps": 60, "tasks": 3, "hidden":
 def shrink(
     monkeypatch: pytest.MonkeyPatch, pretraining: dict[str, Any] | None = None, finetuning: dict[str, Any] | None = None
 ) -> None:
-    """Make the quick scale a tiny one; further changes of its settings can be given."""
+    """Replace the settings of the quick scale by tiny ones. Further changes of the settings can be given."""
     settings = Scale.settings
 
     def smaller(self: Scale, class_name: str, kind: type) -> Any:
@@ -35,3 +36,8 @@ def shrink(
 
     monkeypatch.setattr(Scale, "settings", smaller)
     monkeypatch.setitem(baseline.EPOCHS, "quick", 2)
+
+
+def times_of_summaries(folder: Path) -> dict[str, int]:
+    """Return when the summary of each run of a reproduction was written, by the name of the run."""
+    return {path.parent.name: path.stat().st_mtime_ns for path in folder.glob("runs/*/summary.json")}

@@ -1,4 +1,4 @@
-"""Farama's MiniGrid, which ours must equal: environments of its own classes, for the same maps."""
+"""Environments of Farama's MiniGrid with our maps. Our MiniGrid must equal them."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ EASY_WALLS = (
 
 
 class Farama(MiniGridEnv):
-    """A map of things: (column, row) → what makes the object there."""
+    """An environment of Farama's with a given map: `things` maps (column, row) to a function that makes the object."""
 
     def __init__(self, size, start, heading, things, *, backward=False, max_steps=None, **arguments):
         self.start, self.heading, self.things, self.backward = start, heading, things, backward
@@ -75,7 +75,7 @@ LEGEND = {
 
 
 def random_layout(rng: np.random.Generator) -> tuple[str, Farama]:
-    """A random map with doors, goals and other things, as text and as Farama's environment."""
+    """Return a random map with doors, goals and other things, as text and as Farama's environment."""
     columns, rows = rng.integers(4, 15, 2).tolist()
     kinds = [".", *SYMBOLS]
     share = np.array([1.0, 0.25, 0.02, 0.01, 0.06, 0.03, 0.03, 0.03, 0.01, 0.03])
@@ -92,7 +92,7 @@ def random_layout(rng: np.random.Generator) -> tuple[str, Farama]:
 
 
 class Record(NamedTuple):
-    """What is compared, step by step; a new episode begins after a termination."""
+    """The parts of every step that are compared. A new episode begins after a termination."""
 
     places: np.ndarray
     directions: np.ndarray
@@ -129,7 +129,7 @@ def record_ours(member, actions: np.ndarray) -> Record:
 
 
 def differences(ours: Record, theirs: Record) -> dict[str, int]:
-    """At how many steps each part differs."""
+    """Return the number of steps at which each part differs."""
     steps = len(ours.ended)
     return {
         name: int(np.any((getattr(ours, name) != getattr(theirs, name)).reshape(steps, -1), axis=1).sum())

@@ -1,4 +1,4 @@
-"""Walks in the plane that are strange in one way or another; `alphamepol check tests/planes.py:wild` and the like."""
+"""Classes of walks in the plane with one problem each. Try `alphamepol check tests/support/planes.py:wild`."""
 
 import gymnasium
 import jax
@@ -9,7 +9,7 @@ import alphamepol as am
 
 
 class Plane(am.CMP):
-    """A walk in the plane in which one direction has a unit of its own, and places may be whole numbers only."""
+    """A walk in the plane. The second direction has a unit of its own, and places can be rounded to whole numbers."""
 
     unit: jax.Array
     whole: jax.Array
@@ -55,20 +55,20 @@ def planes(unit=1.0, whole=(False, False), winds=(0.0, 0.2)):
 
 
 def aliased():
-    """In one member, places are whole numbers."""
+    """Return a class in which the places of one member are whole numbers."""
     return planes(whole=(False, True))
 
 
 def stuck():
-    """The wind blows into a corner, and nobody comes out of it."""
+    """Return a class in which the wind blows the agent into a corner, which it cannot leave."""
     return planes(whole=(True, True), winds=(9.0, 9.0))
 
 
 def wild():
-    """One direction is counted in units of its own."""
+    """Return a class in which one direction has a unit of its own."""
     return planes(unit=3e4)
 
 
 def same():
-    """Two members that are one."""
+    """Return a class of two equal members."""
     return planes(winds=(0.1, 0.1))

@@ -1,7 +1,7 @@
 """The off-policy loop of αMEPOL as research code has it: PyTorch, float64, one mini-batch after the other.
 
-Slow and plain, to test ours against, and for benchmarks/off_policy_loop.py to compare the time. Every iteration runs
-both policies over all samples, to rank the mini-batches, and runs both again for the KL divergence.
+It is slow and plain. Tests compare our loop with it, and benchmarks/off_policy_loop.py compares the time. Every
+iteration runs both policies over all samples to rank the mini-batches, and runs both again for the KL divergence.
 """
 
 import math
@@ -18,12 +18,12 @@ from alphamepol.sampling.trajectories import Trajectories
 
 @dataclass(frozen=True)
 class Result:
-    """The mean entropy of the tail before each step and after the last, and the KL divergence after each."""
+    """The mean entropy of the tail before each step and after the last, and the KL divergence after each step."""
 
     objectives: list[float]
     kls: list[float]
     parameters: list[np.ndarray]
-    """ln σ, then weight and bias of every layer."""
+    """The parameters after the last step: ln σ, then the weight and the bias of every layer."""
 
 
 def improve(
@@ -35,7 +35,7 @@ def improve(
     tail_size: int,
     iterations: int,
 ) -> Result:
-    """What `improve_off_policy` does while the trust region does not bind, of one seed whose samples are all valid."""
+    """Do what `improve_off_policy` does for one seed. All samples must be valid, and the trust region must not bind."""
     behaviour, target = Gaussian(policy), Gaussian(policy)
     optimiser = torch.optim.Adam(target.parameters(), lr=rate)
     inputs, actions, radii = (

@@ -1,4 +1,4 @@
-"""What tests of SAC and DIAYN begin with."""
+"""Settings and networks for the tests of SAC and DIAYN."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,10 @@ def settings(**others: float) -> SacSettings:
 
 
 def random_networks(shape: PolicyShape, skills: int, hidden: tuple[int, ...], seed: int = 0) -> Networks:
-    """As large as fresh ones, of any numbers: to compile how those are drawn takes longer than most tests."""
+    """Return networks of random numbers, with the shapes of fresh ones.
+
+    Compiling the drawing of fresh networks takes longer than most tests.
+    """
     empty = jax.eval_shape(lambda: fresh_diayn_networks(shape, skills, hidden, key=jax.random.key(0)))
     random = np.random.default_rng(seed)
 

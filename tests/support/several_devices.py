@@ -22,13 +22,13 @@ from alphamepol.compute.devices import lay_over_devices, using_devices
 from alphamepol.compute.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwatch
 from alphamepol.measuring.samples import SamplePlan
 
-gc.freeze()  # as conftest.py, which this process does not have
+gc.freeze()  # conftest.py does the same, but this process does not import it
 gc.set_threshold(50_000, 20, 20)
 
 tiny = {"trajectories": 40, "horizon": 20, "neighbours": 4, "hidden": (16, 16), "feature_noise": 0.01}
 small = dataclasses.replace(am.preset("quick", "gridworld-slope"), epochs=1, evaluation_batches=1, **tiny)
 metatraining = {"horizon": 20, "hidden": (16, 16), "seeds": 2}
-# Ten iterations of conjugate gradient would make a hundred thousand times as much of a rounding error.
+# Ten iterations of conjugate gradient would make a rounding error a hundred thousand times larger.
 few = {"tasks": 4, "steps": 800, "horizon": 40, "conjugate_gradient_iterations": 3}
 finetuning = am.TrpoConfig(iterations=1, hidden=(16, 16), critic_hidden=(8,), **few)
 gridworlds = am.make("gridworld-slope")
@@ -39,13 +39,13 @@ def numbers(tree) -> np.ndarray:
 
 
 def difference(one, other, start) -> float:
-    """Of two results, beside how far they are from the start."""
+    """Return the difference of two results, relative to the distance of the second from the start."""
     return float(np.linalg.norm(numbers(one) - numbers(other)) / np.linalg.norm(numbers(other) - numbers(start)))
 
 
 def epochs(devices: int, **changes):
-    """The policies before and after two epochs, and the shapes of what one device has of samples and policies."""
-    # A start as it comes, which is not first regressed: the whole runs below do that, too.
+    """Return the policies before and after two epochs, and the shapes of samples and policies on one device."""
+    # The initial mean is not regressed here. The complete runs below regress it.
     config = dataclasses.replace(small, initial_mean="none", **changes)
     plan = SamplePlan.of(gridworlds, config, config.seed_list)
     with using_devices(devices):
@@ -60,7 +60,7 @@ def epochs(devices: int, **changes):
 
 
 def iterations(devices: int):
-    """The policies before and after an iteration of fine-tuning, and the shape of what one device has of them."""
+    """Return the policies before and after an iteration of fine-tuning, and their shape on one device."""
     tasks = [am.Goal((0.1 * number, 0.5)) for number in range(4)]
     plan = Plan(gridworlds, "GWN", tasks, finetuning, find_finetuner("trpo"))
     with using_devices(devices):
@@ -73,7 +73,10 @@ def iterations(devices: int):
 
 
 def pretrained(folder: Path, devices: int) -> list[bytes]:
-    """What a run leaves that is begun on several devices and finished on them; on one, that is not stopped at all."""
+    """Return the files of a run.
+
+    On several devices, the run is resumed after its last checkpoint is deleted. On one device, it is not resumed.
+    """
     config = dataclasses.replace(small, seeds=4, epochs=2, checkpoint_every=1)
     am.pretrain(gridworlds, config, folder=folder, devices=devices, quiet=True)
     if devices > 1:
@@ -99,7 +102,7 @@ cases = {
 }
 maml = am.MetatrainConfig(method="maml-r", iterations=1, tasks=2, trajectories=2, **metatraining)
 runs = {"pretrain": partial(pretrained, devices=4), "MAML": partial(metatrained, devices=2, config=maml)}
-# That seeds learn the same on several devices, to the bit, is shown by the whole runs.
+# The complete runs show that seeds learn the same on several devices, to the bit.
 report: dict[str, Any] = {"seeds": epochs(4, seeds=4)[2]}
 for name, case in cases.items():
     (_, laid, shares), (start, alone, _) = case(4), case(1)

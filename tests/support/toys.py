@@ -1,4 +1,4 @@
-"""Gymnasium environments for tests, which end, fail, die or dawdle when told to."""
+"""Gymnasium environments for tests. They can end early, fail, kill their process or be slow if told to."""
 
 import os
 import time
@@ -10,15 +10,16 @@ import numpy as np
 
 
 class Walk(gymnasium.Env[np.ndarray, np.ndarray]):
-    """A walk in the plane: a step is the action, the wind, and a little noise. The reward is the way east.
+    """A walk in the plane: a step is the action, the wind, and a little noise. The reward is the distance moved east.
 
     **Arguments**
 
-    - `wind`: what is added to every step.
-    - `unit`: what observations and actions are counted in.
+    - `wind`: the displacement that is added to every step.
+    - `unit`: the unit of observations and actions.
     - `ends`: the probability that a step is the last one.
-    - `nap`: seconds that a step takes.
-    - `trouble`: what happens at the 30th step while `where` exists: "nan", "raise" or "die".
+    - `nap`: the seconds that every step sleeps.
+    - `trouble`: the failure at the 30th step: "nan", "raise" or "die". It happens only while `where` exists.
+    - `where`: the path of a file.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Walk(gymnasium.Env[np.ndarray, np.ndarray]):
 
 
 class Corridor(gymnasium.Env[Any, Any]):
-    """Five places in a row, two choices that count from 1, and an observation of several parts."""
+    """A row of five places, with two actions that are counted from 1, and an observation of several parts."""
 
     def __init__(self) -> None:
         place = gymnasium.spaces.Discrete(5)

@@ -1,4 +1,4 @@
-"""Advantages of the steps of trajectories (T1)."""
+"""The advantages of the steps of a trajectory (T1)."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,11 @@ def generalised_advantages(
     discount: Float[Array, ""],
     gae_lambda: Float[Array, ""],
 ) -> Float[Array, " time"]:
-    """(T1) along one trajectory: nothing follows an ended episode, a cut one goes on from `last_value`."""
+    """Return the generalised advantages (T1) of the steps of one trajectory.
+
+    After a step that ends an episode, the value of the next state is 0. The trajectory itself may be cut in the middle
+    of an episode. Then `last_value` is the value of the state after the last step.
+    """
     goes_on = jnp.where(ended, 0.0, discount)
     surprises = rewards + goes_on * jnp.append(values[1:], last_value) - values
 
@@ -26,7 +30,7 @@ def generalised_advantages(
 def normalise_advantages(
     advantages: Float[Array, " rows"], valid: Bool[Array, " rows"] | None = None
 ) -> Float[Array, " rows"]:
-    """Mean 0 and deviation 1 over the valid ones; all zero if they are the same up to rounding."""
+    """Scale advantages to mean 0 and deviation 1 over the valid ones. All become 0 if they are equal up to rounding."""
     deviation = jnp.std(advantages, where=valid)
     largest = jnp.max(jnp.abs(advantages), where=valid, initial=0.0)
     differ = deviation > 1e-6 * largest

@@ -1,4 +1,4 @@
-"""The numbers of meta-training, which MAML and DIAYN write down alike."""
+"""The numbers that MAML and DIAYN record in the same way: metrics, curves and final means."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from alphamepol.runs.metrics import read_metrics
 from alphamepol.settings.run import RunSettings
 
 LAST = 10
-"""Iterations or epochs, the last ones, whose mean is the final number."""
+"""The number of last iterations or epochs. Their mean is the final number of a run."""
 
 
 def metatraining_record_lines(
     unit: str, number: int, settings: RunSettings, numbers: dict[str, Any], seconds: dict[str, float]
 ) -> list[dict[str, Any]]:
-    """One line per seed for metrics.jsonl. Seconds are of all seeds together."""
+    """Return one line per seed for metrics.jsonl. The seconds in each line are those of all seeds together."""
     return [
         {unit: number, "seed": seed, **{name: float(values[i]) for name, values in numbers.items()}, "seconds": seconds}
         for i, seed in enumerate(settings.seed_list)
@@ -28,18 +28,21 @@ def metatraining_record_lines(
 def metatraining_record_curves(
     folder: RunFolder, settings: RunSettings, *names: str
 ) -> list[Float[np.ndarray, "seeds steps"]]:
-    """Numbers along the run, from metrics.jsonl."""
+    """Read from metrics.jsonl how the named numbers went along the run."""
     lines = read_metrics(folder.metrics)
     return [np.array([line[name] for line in lines]).reshape(-1, settings.seeds).T for name in names]
 
 
 def final_metatraining_records(curves: dict[str, Float[np.ndarray, "seeds steps"]]) -> dict[str, Any]:
-    """The mean of the last steps, with its interval over seeds."""
+    """Return the mean of each number over the last steps, with its interval over seeds."""
     return {name: mean_with_bootstrap_interval(values[:, -LAST:].mean(axis=1)) for name, values in curves.items()}
 
 
 def check_metatraining_records(finite: Bool[np.ndarray, " seeds"], settings: RunSettings, when: str, cure: str) -> None:
-    """Stop when meta-training has driven something out of the numbers."""
+    """Raise a `RunError` if a state, a reward or a parameter of some seed is no longer finite.
+
+    The message says `when` this happened, and the `cure`: options to start again with.
+    """
     lost = np.flatnonzero(~finite)
     if lost.size:
         raise RunError(

@@ -1,4 +1,4 @@
-"""A natural-gradient step within a trust region, (T3) and (T4), whatever lies between parameters and behaviour."""
+"""A natural-gradient step within a trust region, (T3) and (T4). TRPO and the outer step of MAML use it."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from alphamepol.settings.trust_region import TrustRegionSettings
 
 
 class TrustRegion(eqx.Module):
-    """Numbers that only scale something are traced: changing them compiles nothing anew."""
+    """The settings of a step. Numbers that only scale are traced, so that other values compile nothing anew."""
 
     max_kl: Float[Array, ""]
     damping: Float[Array, ""]
@@ -24,13 +24,13 @@ class TrustRegion(eqx.Module):
 
 
 class Stepped(NamedTuple):
-    """What a step did, by the samples it was made of."""
+    """The effect of a step, estimated from the samples that the step was computed from."""
 
     kl: Float[Array, ""]
     improvement: Float[Array, ""]
-    """Of the surrogate objective."""
+    """The improvement of the surrogate objective."""
     fraction: Float[Array, ""]
-    """Of the full step: 1, ½, ¼ … or 0 if none was acceptable."""
+    """The fraction of the full step that was taken: 1, ½, ¼ …, or 0 if no fraction was acceptable."""
 
 
 def trust_region_step(
@@ -40,13 +40,20 @@ def trust_region_step(
     judge: Callable[[Policy], tuple[Float[Array, ""], Float[Array, ""]]],
     region: TrustRegion,
 ) -> tuple[Policy, Stepped]:
-    """Go along (F + damping)⁻¹ g as far as the region allows, then half as far, until the step is acceptable.
+    """Take a step along (F + damping)⁻¹ g, as far as the trust region allows. Halve it until it is acceptable.
+
+    A step is acceptable if it improves the surrogate objective and its KL divergence is below the limit.
 
     **Arguments**
 
-    - `gradient`: of the surrogate objective by the parameters.
-    - `fisher_product`: F v for a change v of the parameters.
-    - `judge`: the KL divergence from `policy` to another, and how much better the surrogate objective is there.
+    - `gradient`: the gradient g of the surrogate objective with respect to the parameters.
+    - `fisher_product`: a function that returns F v for a change v of the parameters.
+    - `judge`: a function of another policy. It returns the KL divergence from `policy` to that policy, and by how much
+      the surrogate objective improves.
+
+    **Returns**
+
+    The new policy, which is the old one if no step was acceptable, and the effect of the step.
     """
     parameters, as_policy = ravel_pytree(policy)
 
@@ -74,7 +81,7 @@ def trust_region_step(
 
 
 class LineSearch(eqx.Module):
-    """The fraction of the full step tried last, and what it would do."""
+    """The fraction of the full step that was tried last, and the effect that it would have."""
 
     fraction: Float[Array, ""]
     kl: Float[Array, ""]
@@ -84,9 +91,10 @@ class LineSearch(eqx.Module):
 
 
 def trust_region_conjugate_gradient(product, target: Float[Array, " n"], iterations: int):
-    """(T3): x with A x ≈ target from `product(v) = A v`, A positive definite; returns x and A x.
+    """Solve A x = target approximately by conjugate gradient (T3), and return x and A x.
 
-    `jax.scipy.sparse.linalg.cg` takes one product more and does not give A x, which would take another.
+    `product(v)` returns A v. A must be positive definite. `jax.scipy.sparse.linalg.cg` computes one more product, and
+    does not return A x, which would take a further product.
     """
 
     def iterate(_, carry):
@@ -104,6 +112,6 @@ def trust_region_conjugate_gradient(product, target: Float[Array, " n"], iterati
 
 
 def trust_region_from_settings(settings: TrustRegionSettings) -> TrustRegion:
-    """The trust region that settings ask for."""
+    """Return the trust region of some settings."""
     whole = settings.conjugate_gradient_iterations, settings.line_search_tries
     return TrustRegion(traced_number(settings.max_kl), traced_number(settings.damping), *whole)

@@ -1,4 +1,4 @@
-"""`alphamepol check`: is a class well-posed for this, and what is it like? Sentences, numbers, pictures, a page."""
+"""`alphamepol check`: examine a class before training, and write the findings as sentences, numbers and a page."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -33,19 +33,22 @@ from alphamepol.runs.sources import RANDOM, read_source
 from alphamepol.settings.conversion import settings_to_dict
 
 EFFORT: dict[str, int] = dict(zip(STAGES, (4, 2, 3, 12, 6, 1), strict=True))
-"""About what part of the time each stage takes."""
+"""The approximate share of the time that each stage takes, for the progress bar."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found of a class, and the folder of its files."""
+    """The result of `check`: the numbers, the findings, and the folder of the files."""
 
     folder: Path
+    """The folder that holds check.json, check.html and figures/."""
     diagnosis: Diagnosis
+    """The numbers."""
     findings: list[Finding]
-    """In the order of their importance."""
+    """The findings, the most important first. Each has a `sentence`, the suggested `settings`, and `serious`, which is
+    true if something should be changed before training."""
     train_with: str
-    """The command line that trains with what is suggested."""
+    """The command line that trains with the suggested settings."""
 
 
 def check(
@@ -57,22 +60,49 @@ def check(
     folder: str | Path | None = None,
     quiet: bool = False,
 ) -> Checked:
-    """Diagnose a class through the policy of a run, or an untrained one, and write what was found.
+    """Examine a class before training, and write the findings.
 
-    check.json has all numbers, check.html is a page, figures/ has the pictures.
+    A policy collects samples in every member. The numbers are written to check.json, a page with the findings to
+    check.html, and the pictures to figures/. `diagnose` computes the same numbers without writing files.
 
     **Arguments**
 
-    - `environment_class`: a class or its name.
-    - `config`: the settings that are looked at; if not given, those of the run if it is of the class, else the usual
-      ones of the class.
-    - `run`: a run folder, a policy file, or the name of a released policy; an untrained policy if not given.
-    - `batches`: mini-batches that are sampled in each member; 12 if not given, fewer of more than twenty members.
-    - `folder`: where the files go; by default `runs/check-CLASS`, of a run `RUN/check-CLASS`.
+    - `environment_class`: the class, or its name.
+    - `config`: the settings to examine. If they are not given, those of `run` are used if it is a pre-training run on
+      the class, and otherwise those of the usual preset of the class.
+    - `run`: the policy that collects the samples: a run folder (then the policy of `config.seed` is used), a policy
+      file, or the name of a policy that comes with the package. If it is not given, an untrained policy is used.
+    - `batches`: the number of mini-batches in each member, at least 2. If it is not given, 12 are sampled, or fewer in
+      a class of more than twenty members.
+    - `folder`: the folder for the files. By default it is `runs/check-CLASS`, and `RUN/check-CLASS` if `run` is a run
+      folder.
     - `quiet`: print nothing.
+
+    **Returns**
+
+    A `Checked`, with the numbers, the findings and a command line to train with.
+
+    **Raises**
+
+    - `InputError`: if the class or the policy is not known, or if they do not fit together.
+    - `InputError`: if a setting or `batches` is out of its range, or if `folder` holds a run.
+    - `RunError`: if the class cannot be sampled, for example because a state is not finite.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+
+    config = am.PretrainConfig(
+        epochs=2, trajectories=4, batch=2, horizon=20, neighbours=4, hidden=(8, 8), evaluation_batches=2
+    )
+    checked = am.check("gridworld-slope", config, batches=2, folder="check", quiet=True)
+    print(checked.findings[0].sentence)
+    print(checked.train_with)  # alphamepol pretrain gridworld-slope, with options
+    ```
     """
     if batches is not None and batches < 2:
-        raise InputError(f"batches: {batches} was given; it must be at least 2, an interval needs several")
+        raise InputError(f"batches: {batches} was given; it must be at least 2, because an interval needs several")
     class_name = registered_name(environment_class)
     config = config or usual_preset_settings(class_name, run)
     label, policy = _policy_to_check_with(run, config.seed)
@@ -90,7 +120,7 @@ def check(
         console.print(
             f"{number}. {finding.sentence}", highlight=False, markup=False, style=_style_of_checked_finding(finding)
         )
-    console.print(f"To train with that: {line}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"To train with the suggested settings: {line}", highlight=False, markup=False, soft_wrap=True)
     drawn = draw_check_pictures(found, environment_class, folder / "figures")
     write_atomically(folder / "check.json", to_json(check_to_dict(found, findings, line)))
     write_atomically(folder / "check.html", check_page(found, findings, line, drawn))
@@ -102,7 +132,7 @@ def _style_of_checked_finding(finding: Finding) -> str:
 
 
 def _policy_to_check_with(run: str | Path | None, seed: int) -> tuple[str, Policy | None]:
-    """What to call the policy that is looked through, and itself; None stands for an untrained one."""
+    """Return the label of the policy that collects samples, and the policy; None stands for an untrained policy."""
     if run is None or str(run) == RANDOM:
         return f"Random (seed {seed})", None
     source = read_source(run)
@@ -120,12 +150,12 @@ def _default_check_folder(class_name: str, run: str | Path | None) -> Path:
 
 @contextmanager
 def _check_progress(console: Console) -> Iterator[Any]:
-    """Shows each stage, with the time left, or a line where there is no terminal."""
+    """Show each stage with the remaining time, or print a line per stage if there is no terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TimeElapsedColumn(),
-        TextColumn("left"),
+        TextColumn("elapsed, remaining"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as progress:
@@ -134,7 +164,7 @@ def _check_progress(console: Console) -> Iterator[Any]:
         @contextmanager
         def stage(name: str) -> Iterator[None]:
             progress.update(task, description=name)
-            if not console.is_terminal:  # where bars are not drawn
+            if not console.is_terminal:  # bars are drawn in a terminal only
                 console.print(f"{STAGES.index(name) + 1} of {len(STAGES)}: {name}", highlight=False)
             yield
             progress.advance(task, EFFORT[name])
@@ -143,7 +173,7 @@ def _check_progress(console: Console) -> Iterator[Any]:
 
 
 def check_to_dict(found: Diagnosis, findings: Sequence[Finding], line: str) -> dict[str, Any]:
-    """check.json."""
+    """Return the content of check.json."""
     means, low, high = found.means
     tail = member_shares_of_tail(found.entropies, found.probabilities, found.config.alpha)
     members = {
@@ -204,7 +234,7 @@ def check_to_dict(found: Diagnosis, findings: Sequence[Finding], line: str) -> d
 
 
 def _finite_in_check_json(content: Any) -> Any:
-    """With null for what JSON has no number for."""
+    """Replace numbers that are not finite by null, because JSON does not have them."""
     if isinstance(content, dict):
         return {name: _finite_in_check_json(value) for name, value in content.items()}
     if isinstance(content, list):

@@ -1,4 +1,4 @@
-"""How large the numbers are that an environment gives."""
+"""The scales of the numbers that an environment gives."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,35 +7,38 @@ import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
 WILD = 10.0
-"""Numbers that a network sees should be of order one; from this factor on they are not."""
+"""The factor from which on numbers are not of order one. The inputs of a network should be of order one."""
 
 
 UNEQUAL = 30.0
-"""Components whose deviations differ by such a factor do not count alike."""
+"""The factor between the deviations of two components from which on they do not count alike in the entropy."""
 
 
 @dataclass(frozen=True)
 class ComponentScales:
-    """How large the components of something are, over all samples."""
+    """The scale of each component of observations or particles, over all samples."""
 
     mean: Float[np.ndarray, " components"]
     deviation: Float[np.ndarray, " components"]
+    """The standard deviation."""
     low: Float[np.ndarray, " components"]
+    """The lowest value."""
     high: Float[np.ndarray, " components"]
+    """The highest value."""
 
     @property
     def moving(self) -> Bool[np.ndarray, " components"]:
-        """Those that are not constant."""
+        """True for each component that is not constant."""
         return self.deviation > 1e-6 * np.maximum(np.abs(self.mean), 1e-30)
 
     @property
     def size(self) -> Float[np.ndarray, " components"]:
-        """The root mean square of each."""
+        """The root mean square of each component."""
         return np.hypot(self.mean, self.deviation)
 
     @property
     def inequality(self) -> float:
-        """The largest deviation over the smallest, of those that move."""
+        """The largest deviation divided by the smallest, over the components that are not constant."""
         moving = self.deviation[self.moving]
         return float(moving.max() / moving.min()) if moving.size else 1.0
 
@@ -46,8 +49,12 @@ def component_scales_of(values: Shaped[np.ndarray, "samples components"]) -> Com
 
 
 def wild_component_scale(scale: ComponentScales) -> int | None:
-    """The largest component, if it is too large, or if even it is so small that nothing is seen; small ones beside
-    others do little harm. A constant can be too large, but does not make up for what is small."""
+    """Return the number of a component whose scale is a problem, or None.
+
+    This is the largest component, if it is too large. If all components that are not constant are too small, it is the
+    largest of them. Small components beside others of order one do little harm. A constant component can be too
+    large, but a constant of order one does not help if all others are too small.
+    """
     largest = int(np.argmax(scale.size))
     if scale.size[largest] > WILD:
         return largest

@@ -1,4 +1,4 @@
-"""What a class is like under a policy, before anything is trained on it."""
+"""The diagnosis of a class under a policy, before training on it."""
 
 import dataclasses
 from collections.abc import Callable
@@ -45,27 +45,36 @@ from alphamepol.policies.shape import check_policy_shape
 from alphamepol.sampling.trajectories import Trajectories
 
 BATCHES, IN_ALL = 12, 240
-"""Mini-batches in each member; fewer where that would be more than so many in all, but two at least."""
+"""The mini-batches in each member, and the most in all members together. Each member has at least two."""
 FEWER = 4
-"""Of those, so many are measured again with other k."""
+"""The mini-batches of each member that are measured again with other k."""
 MINIBATCHES, MOST_MINIBATCHES = 20, 60
-"""At most so many of an epoch are learned from, to see what a learning rate does; so many are judged, for the
-baseline."""
+"""The most mini-batches of an epoch from which learning rates are tried, and the most for the baseline trade-off."""
 FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
-"""Of the learning rate."""
-STAGES = ("sampling every member", "neighbours", "other k and B", "learning rates", "dynamics", "distances")
+"""The factors of the learning rate that are tried."""
+STAGES = (
+    "sampling every member",
+    "finding neighbours",
+    "trying other k and B",
+    "trying learning rates",
+    "comparing single steps",
+    "comparing state distributions",
+)
+"""The names of the stages of a diagnosis, for progress."""
 
 
 @dataclass(frozen=True)
 class _Samples:
-    """Trajectories in every member, in its order, `batches` mini-batches each; and ready for their entropy."""
+    """The trajectories in every member. The mini-batches of one member follow those of the member before."""
 
     raw: Trajectories
+    """The trajectories as they were collected."""
     measured: Trajectories
+    """The same trajectories with particles that are ready for the entropy estimate."""
     members: int
 
     def by_member(self, values: Any) -> np.ndarray:
-        """An array of mini-batches, member by member."""
+        """Return an array over mini-batches with the axes (member, mini-batch)."""
         array = np.asarray(values)[0]
         return array.reshape(self.members, -1, *array.shape[1:])
 
@@ -79,15 +88,43 @@ def diagnose(
     batches: int | None = None,
     stage: Callable[[str], AbstractContextManager[Any]] = lambda name: nullcontext(),
 ) -> Diagnosis:
-    """Look at a class through a policy, with the settings of a run that is to be.
+    """Measure a class under a policy, with the settings of a planned run.
+
+    `check` does the same, says what the numbers mean, and writes a page.
 
     **Arguments**
 
-    - `environment_class`: a class or its name.
-    - `config`: the settings; all but those of evaluation and checkpoints count.
-    - `policy`: whose samples are looked at; an untrained one of seed `config.seed` if not given, called `label`.
-    - `batches`: mini-batches that are sampled in each member; 12 if not given, fewer of more than twenty members.
-    - `stage`: is entered with the name of each of `STAGES`, and may show progress.
+    - `environment_class`: the class, or its name.
+    - `config`: the settings to examine. Those of evaluation and checkpoints do not matter.
+    - `policy`: the policy that collects the samples. If it is not given, an untrained policy of seed `config.seed` is
+      used.
+    - `label`: the name of the policy in the result.
+    - `batches`: the number of mini-batches in each member. If it is not given, 12 are sampled, or fewer in a class of
+      more than twenty members.
+    - `stage`: a function that takes the name of a stage and returns a context manager. It is called for each stage, and
+      may show progress.
+
+    **Returns**
+
+    A `Diagnosis`.
+
+    **Raises**
+
+    - `InputError`: if a setting is out of its range, or if the policy or the settings do not fit the class.
+    - `RunError`: if the class cannot be sampled, for example because a state is not finite.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+
+    config = am.PretrainConfig(
+        epochs=2, trajectories=4, batch=2, horizon=20, neighbours=4, hidden=(8, 8), evaluation_batches=2
+    )
+    diagnosis = am.diagnose("gridworld-slope", config, batches=2)
+    print(diagnosis.members)  # ('GWS', 'GWN')
+    print(diagnosis.entropies.shape)  # (2, 2): members, mini-batches
+    ```
     """
     config.check()
     environment_class = make_class(environment_class, config.probabilities)
@@ -165,7 +202,7 @@ def diagnose(
 def _draw_samples_to_diagnose(policies: Policy, plan: SamplePlan, batches: int, keys: Key[Array, " seeds"]) -> _Samples:
     count = len(plan.environment_class)
     members = jax.device_put(np.repeat(np.arange(count, dtype=np.int32), batches)[None])
-    # One neighbour is the least that can be measured.
+    # A mini-batch needs more than one particle, because an estimate needs at least one neighbour.
     raw = plan.collect(policies, members, "check", fewest=1, keys=keys)
     return _Samples(raw, plan.ready(raw, units_of_particles(policies), keys=keys), count)
 
@@ -173,14 +210,14 @@ def _draw_samples_to_diagnose(policies: Policy, plan: SamplePlan, batches: int, 
 def _diagnose_aliasing(
     samples: _Samples, particles: Float[Array, "1 minibatches batch time features"]
 ) -> tuple[Aliasing, ...]:
-    """Of each member."""
+    """Measure for each member how many particles coincide."""
     points, valid = (samples.by_member(part) for part in (particles, samples.raw.valid))
     flat = points.reshape(*points.shape[:2], -1, points.shape[-1]), valid.reshape(*valid.shape[:2], -1)
     return tuple(measure_aliasing(*of) for of in zip(*flat, strict=True))
 
 
 def _diagnose_other_neighbours(samples: _Samples, k: int, safe: int, fewest: int) -> Sensitivity:
-    """Entropies with a quarter to four times the k, as far as that can be."""
+    """Measure entropies with a quarter of k up to four times k, as far as such a k is possible."""
     wanted = {max(1, k // 4), max(1, k // 2), k, 2 * k, 4 * k}
     tried = sorted(k for k in wanted if safe <= k < fewest)
     some = _first_minibatches_to_diagnose(samples, FEWER)
@@ -189,7 +226,7 @@ def _diagnose_other_neighbours(samples: _Samples, k: int, safe: int, fewest: int
 
 
 def _first_minibatches_to_diagnose(samples: _Samples, count: int) -> Trajectories:
-    """The first mini-batches of each member."""
+    """Return the first `count` mini-batches of each member."""
     batches = samples.measured.members.shape[1] // samples.members
     chosen = np.concatenate([np.arange(i * batches, i * batches + min(count, batches)) for i in range(samples.members)])
     return _minibatches_to_diagnose(samples.measured, chosen)
@@ -202,7 +239,7 @@ def _minibatches_to_diagnose(samples: Any, chosen: Int[Array | np.ndarray, " som
 
 
 def _diagnose_other_batches(samples: _Samples, batch: int, k: int) -> Sensitivity:
-    """Entropies of half, twice and four times as many trajectories together, as far as there are so many."""
+    """Measure entropies with half, twice and four times as many trajectories in a mini-batch, if there are enough."""
     particles, valid = (samples.by_member(part) for part in (samples.measured.particles, samples.raw.valid))
     members, batches, _, time, features = particles.shape
     tried, found = [], []
@@ -216,7 +253,7 @@ def _diagnose_other_batches(samples: _Samples, batch: int, k: int) -> Sensitivit
         points = particles.reshape(members, -1, time, features)[:, : sets * together]
         neighbourhood = nearest_neighbours(points.reshape(members, sets, -1, features), k, inside)
         if np.any(aliased_sets_of_samples(neighbourhood)):
-            continue  # more coincide, of more
+            continue  # with more trajectories, more particles can coincide
         tried.append(together)
         found.append(np.asarray(entropies_of_samples(neighbourhood)).mean(axis=1))
     return Sensitivity(tuple(tried), np.array(found).reshape(len(tried), members))
@@ -225,8 +262,11 @@ def _diagnose_other_batches(samples: _Samples, batch: int, k: int) -> Sensitivit
 def _diagnose_learning_rates(
     policies: Policy, plan: SamplePlan, config: PretrainConfig, keys: Key[Array, " seeds"]
 ) -> tuple[tuple[Learned, ...], BaselineTradeOff | None]:
-    """One epoch, from the same samples, with each of some learning rates; and the trade-off of the baseline."""
-    # More than an epoch has, for the baseline, where they cost little.
+    """Learn one epoch from the same samples with several learning rates, and measure the trade-off of the baseline.
+
+    Return no results if the entropies of the samples cannot be estimated.
+    """
+    # The baseline needs many mini-batches. A compiled class gives more than an epoch has, at little cost.
     quick = isinstance(plan.environment_class, EnvironmentClass)
     minibatches = MOST_MINIBATCHES if quick else min(config.minibatches, MOST_MINIBATCHES)
     members, epoch_keys = draw_sample_members(keys, 0, plan.environment_class.probabilities, minibatches)
@@ -236,7 +276,7 @@ def _diagnose_learning_rates(
     ready = plan.ready(trajectories, units_of_particles(policies), keys=epoch_keys)
     neighbourhood = neighbours_of_samples(ready, config.neighbours)
     if np.any(aliased_sets_of_samples(neighbourhood)):
-        return (), None  # no entropy, and no gradient
+        return (), None  # there is no finite entropy, and no gradient
     learned_from = min(config.minibatches, MINIBATCHES)
     samples, neighbours = _minibatches_to_diagnose((trajectories, neighbourhood), np.arange(learned_from))
     config = dataclasses.replace(config, trajectories=learned_from * config.batch)
@@ -263,7 +303,7 @@ def _diagnose_learning_rates(
 
 @partial(jax.jit, static_argnums=1)
 def _diagnose_own_neighbours(neighbourhood: Neighbourhood, horizon: int) -> Float[Array, "rows sets"]:
-    """The share of neighbours that are of the particle's own trajectory, of which each has `horizon` particles."""
+    """Return the share of neighbours that belong to the particle's own trajectory of `horizon` particles."""
     valid = neighbourhood.valid
     number = jnp.arange(valid.shape[-1]) // horizon
     if neighbourhood.among is not None:
@@ -284,7 +324,7 @@ def _diagnose_contrasts(
 
 
 def _observations_to_diagnose(policy: Policy, trajectories: Trajectories) -> Float[np.ndarray, "samples observation"]:
-    """As the environment gives them."""
+    """Return the observations as the environment gives them, before any scaling."""
     seen = np.asarray(trajectories.perceived)[np.asarray(trajectories.valid)][:, : policy.observation_size]
     scaling = policy.scaling
     return np.asarray(seen if scaling is None else seen * scaling.deviation + scaling.mean, float)

@@ -1,4 +1,4 @@
-"""What is found of a class under a policy, before anything is trained on it: numbers, and sentences."""
+"""The results of a diagnosis: numbers, and findings in sentences."""
 
 import math
 from dataclasses import dataclass, field
@@ -20,62 +20,85 @@ from alphamepol.measuring.visits import VisitMap
 
 @dataclass(frozen=True)
 class Actions:
-    """Of vectors: how large actions are beside the range that the environment applies."""
+    """The size of actions in comparison with their range, if actions are vectors."""
 
     sigma: Float[np.ndarray, " components"]
+    """The standard deviation σ of each action component."""
     half_ranges: Float[np.ndarray, " components"]
-    """Infinite where there is no range."""
+    """Half of the range to which the environment clips each component; infinite without a range."""
     clipped: float
-    """The share of components outside their range."""
+    """The share of action components that were outside of their range."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All that is found; rows are members."""
+    """The numbers that `diagnose` finds for a class under a policy. `check` puts them into `Checked.diagnosis`.
+
+    The first axis of an array is the members. Entropies are in nats.
+    """
 
     class_name: str
+    """The name of the class."""
     policy: str
-    """What the policy is called."""
+    """The label of the policy that collected the samples."""
     trained: bool
+    """True if a policy was given; False for an untrained policy."""
     members: tuple[str, ...]
+    """The names of the members."""
     probabilities: tuple[float, ...]
+    """The probability p_M of each member."""
     config: PretrainConfig
-    """The settings that were looked at."""
+    """The settings that were examined."""
     neighbours: int
-    """The k that entropies were taken with: that of the settings, if it can be."""
+    """The k with which entropies were estimated. It is that of the settings, if entropies can be estimated with it."""
     entropies: Float[np.ndarray, "members minibatches"]
+    """The entropy of every mini-batch, of shape (members, mini-batches)."""
     ceilings: tuple[float, ...]
+    """The largest possible entropy of each member; infinite where it is not known."""
     aliasing: tuple[Aliasing, ...]
-    """Of particles as entropies are taken of them."""
+    """The particles that coincide in each member, measured as for entropies (encoded, in units, with noise)."""
     bare: tuple[Aliasing, ...]
-    """Of particles as the environment gives them, without noise."""
+    """The particles that coincide in each member, as the environment gives them, without noise."""
     smallest: Int[np.ndarray, " members"]
-    """Particles of the smallest mini-batch of each."""
+    """The number of particles in the smallest mini-batch of each member."""
     lengths: Float[np.ndarray, " members"]
-    """Mean steps of a trajectory."""
+    """The mean number of steps of a trajectory in each member."""
     own_neighbours: Float[np.ndarray, " members"]
-    """The share of a particle's neighbours that are of its own trajectory."""
+    """The share of a particle's neighbours that belong to its own trajectory, in each member."""
     observations: ComponentScales
+    """The scale of each component of observations, as the environment gives them."""
     particles: ComponentScales
-    """As they are, before any unit."""
+    """The scale of each component of particles, as the environment gives them, before they are divided by units."""
     actions: Actions | None
+    """The size of actions; None unless actions are vectors and the policy is a `GaussianPolicy`."""
     by_neighbours: Sensitivity
+    """The entropy of each member with other numbers of neighbours k."""
     by_batch: Sensitivity
+    """The entropy of each member with other numbers of trajectories B in a mini-batch."""
     learned: tuple[Learned, ...]
+    """The effect of one epoch with different learning rates; empty if entropies could not be estimated."""
     draws: tuple[Draws, ...]
+    """The chances of each member to be drawn in an epoch."""
     bounds: Bounds
+    """The distances between state distributions, and the bounds (D1)–(D5); for at most 20 members of the class."""
     contrasts: Float[np.ndarray, "some some"] | None
-    """Of classes on the host, how well steps tell the members of `bounds` apart; ½ is not at all."""
+    """The measure of how well steps tell the members of `bounds` apart, for a host class; ½ means that they do not.
+    The field is None for a compiled class, and for large observations."""
     trade_off: BaselineTradeOff | None
+    """The trade-off of the baseline, (D6) and (D7); None if the tail has too few mini-batches."""
     visits: VisitMap | None
+    """The share of time in each part of a map, with a leading axis for members; None if places are not in a plane."""
     scaled: bool
-    """Whether the policy scales what it sees and does, and particles are in units of their deviation."""
+    """True if the policy scales observations and actions, and particles are in units of their deviation."""
     encoded: bool
-    """Whether particles are images, taken through the random encoder."""
+    """True if particles are images that the random encoder encodes."""
 
     @property
     def means(self) -> Float[np.ndarray, "3 members"]:
-        """The mean entropy of each member and the ends of its 95 % interval; minus infinity if particles coincide."""
+        """The mean entropy of each member and the two ends of its 95 % interval, of shape (3, members).
+
+        The numbers of a member are −∞ if more than k of its particles coincide.
+        """
         found, finite = np.full((3, len(self.members)), -np.inf), np.isfinite(self.entropies).all(axis=1)
         if finite.any():
             some = self.entropies[finite].T
@@ -84,20 +107,23 @@ class Diagnosis:
 
     @property
     def between(self) -> float:
-        """The part of the variance of entropies that is between members; NaN where particles coincide."""
+        """The share of the variance of entropies that is between members; NaN if some entropy is −∞."""
         whole = np.isfinite(self.entropies).all()
         return member_share_of_variance(self.entropies, self.probabilities) if whole else math.nan
 
     @property
     def fewest(self) -> int:
-        """Particles of the smallest mini-batch."""
+        """The number of particles in the smallest mini-batch of all members."""
         return int(self.smallest.min())
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence; `serious` if something should be done before training; and what should be set for it."""
+    """One finding of `check`, in a sentence."""
 
     serious: bool
+    """True if something should be changed before training."""
     sentence: str
+    """The finding, with the numbers behind it."""
     settings: dict[str, Any] = field(default_factory=dict)
+    """The suggested settings: fields of `PretrainConfig` with their values."""

@@ -1,4 +1,4 @@
-"""What a diagnosis means for somebody who wants to train: sentences in order of importance, and settings."""
+"""The findings of a diagnosis: sentences in order of importance, and settings to train with."""
 
 import dataclasses
 import math
@@ -24,29 +24,40 @@ from alphamepol.estimation.risk import risk_tail_count, weighted_cvar
 from alphamepol.figures.tables import MOST
 
 TRUSTED, SPENT, IDLE = 0.3, 0.1, 0.99
-"""Effective shares of samples: enough to learn from; too little; so much that the policy has hardly moved."""
+"""Effective shares of samples after an epoch.
+
+From `TRUSTED` on there is enough to learn from. Below `SPENT` there is too little. Above `IDLE` the policy has hardly
+moved.
+"""
 SAME = 0.1
-"""Total variation up to which state distributions are taken for equal where states cannot be compared."""
+"""The total variation (the estimate that is too low) below which state distributions are taken for equal."""
 CONTRAST = 0.06
-"""How far from one half steps may tell members apart that are still taken for equal."""
+"""The largest distance of a step contrast from ½ with which the members of a host class are taken for equal."""
 OFTEN_OWN, MOSTLY_OWN = 0.45, 0.6
-"""Shares of neighbours of the own trajectory: of pendulums with B = 5, which learn badly (docs/environments.md), it is
-0.54; of the paper's gridworlds, which learn well, up to 0.43."""
+"""The shares of neighbours of the own trajectory from which on there is a warning, and a serious warning.
+
+The share is 0.54 for pendulums with B = 5, which learn badly (docs/environments.md). It is up to 0.43 for the paper's
+gridworlds, which learn well.
+"""
 UNSTABLE = 0.3
-"""Nats that an estimate should not change by when twice as much is measured together."""
+"""The change of an entropy, in nats, from which on there is a warning when k or B is doubled."""
 
 
 def find_all_findings(diagnosis: Diagnosis) -> list[Finding]:
-    """All findings: what stands in the way first, in the order in which it would; then what is good to know.
+    """Return all findings: first the serious ones, then those that are good to know.
 
-    What makes all other numbers useless is told alone.
+    A serious obstacle makes all other numbers useless. In this case only the findings up to this obstacle are returned.
     """
-    # Scales come first: a network that sees huge numbers drives an agent into a corner, where particles coincide.
+    # Scales come first. With huge inputs, a network drives the agent into a corner, where particles coincide.
     found: list[Finding] = []
     for look in (obstacles_of_scales, obstacles_of_early_ends, obstacles_of_aliasing):
         found += look(diagnosis)
         if any(finding.serious for finding in found):
-            alone = Finding(False, "Nothing else is told, for all other numbers will change: check again then.")
+            alone = Finding(
+                False,
+                "No other findings are shown, because the suggested change affects all other numbers. "
+                "Check again after this change.",
+            )
             return sorted([*found, alone], key=lambda finding: not finding.serious)
     looks = (
         _findings_of_likeness,
@@ -65,10 +76,11 @@ def find_all_findings(diagnosis: Diagnosis) -> list[Finding]:
 
 
 def command_of_findings(diagnosis: Diagnosis, findings: list[Finding]) -> str:
-    """The line that trains with the settings which were looked at, and with what is suggested."""
+    """Return the command line that trains with the examined settings and the suggested ones."""
     config = diagnosis.config
     suggested = [setting for finding in findings for setting in finding.settings.items()]
-    # Of several proposals for the same, the larger; a smaller rate is proposed once only.
+    # The largest value is used if several findings suggest one for the same setting. At most one finding suggests a
+    # learning rate, so a smaller learning rate is never replaced.
     config = dataclasses.replace(config, **dict(sorted(suggested, key=lambda setting: setting[1])))
     more = math.ceil(config.trajectories / config.batch) * config.batch
     config = dataclasses.replace(config, trajectories=more)
@@ -89,7 +101,7 @@ def _option_from_findings(name: str, value: Any) -> list[str]:
 
 
 def alike_members_in_findings(found: Diagnosis) -> list[tuple[int, int]]:
-    """Pairs of members that cannot be told apart, as far as the policy went; numbers are of those compared."""
+    """Return the pairs of compared members that the samples of the policy do not tell apart."""
     numbers = [found.members.index(name) for name in found.bounds.members]
     _, low, high = found.means[:, numbers]
     dynamics, size = found.bounds.dynamics, len(numbers)
@@ -113,22 +125,22 @@ def _findings_of_likeness(found: Diagnosis) -> Iterator[Finding]:
     same = alike_members_in_findings(found)
     if not same:
         return
-    how = "they start and step alike" if found.bounds.dynamics else "their states are alike, and so are steps"
+    how = "they start and step alike" if found.bounds.dynamics else "their states and their steps are alike"
     if len(same) == len(
         pairs_for_distances(len(members_met_by_obstacles(found)))
-    ):  # of large classes not all are compared
+    ):  # in a large class not all members are compared
         yield Finding(
             True,
-            f"All members are the same as far as {found.policy} can tell ({how}): the class is one environment, and α "
-            "chooses only between lucky and unlucky mini-batches.",
+            f"All members are the same as far as {found.policy} can tell ({how}): the class is a single environment, "
+            "and α only separates lucky from unlucky mini-batches.",
         )
         return
     shown = "; ".join(f"{found.members[i]} and {found.members[j]}" for i, j in same[:5])
     more = f" and {len(same) - 5} more pairs" if len(same) > 5 else ""
     yield Finding(
         True,
-        f"Members {shown}{more} are the same as far as {found.policy} can tell ({how}): one of each would do, with the "
-        "probability of both.",
+        f"Members {shown}{more} are the same as far as {found.policy} can tell ({how}): one member of each pair is "
+        "enough, with the probability of both.",
     )
 
 
@@ -136,7 +148,8 @@ def _findings_of_learning_rate(found: Diagnosis) -> Iterator[Finding]:
     if not found.learned:
         return
     given = min(found.learned, key=lambda one: abs(math.log(one.rate / found.config.learning_rate)))
-    # From the lowest rate on, as long as samples stay: what lies beyond a rate that spends them was luck.
+    # Rates are taken from the lowest on, up to the first that leaves too few effective samples. If a higher rate leaves
+    # enough again, that is chance.
     trusted = list(takewhile(lambda one: one.effective >= TRUSTED and not one.backtracks, found.learned))
     best = trusted[-1] if trusted else None
     leaves = f", which leaves {best.effective:.0%}" if best else ""
@@ -147,23 +160,24 @@ def _findings_of_learning_rate(found: Diagnosis) -> Iterator[Finding]:
         gone = "every step left the trust region" if given.iterations == 0 else weights
         yield Finding(
             True,
-            f"{said} {gone}: the policy runs away from what it has seen; use --learning-rate {rate:.2g}{leaves}.",
+            f"{said}, {gone}: the policy moves too far from the one that collected the samples; use --learning-rate "
+            f"{rate:.2g}{leaves}.",
             {"learning_rate": float(f"{rate:.2g}")},
         )
     elif given.effective > IDLE and best is not None and best.rate > given.rate:
         yield Finding(
             True,
-            f"{said} {weights}: it hardly moves, and learning will be slow; use --learning-rate {best.rate:.2g}"
-            f"{leaves}.",
+            f"{said}, {weights}: the policy hardly moves, and learning will be slow; use --learning-rate "
+            f"{best.rate:.2g}{leaves}.",
             {"learning_rate": float(f"{best.rate:.2g}")},
         )
     elif given.effective < TRUSTED:
-        lower = f"; {best.rate:.2g} leaves {best.effective:.0%}" if best else ""
-        yield Finding(False, f"{said} {weights}, which is not much, but will do{lower}.")
+        lower = f"; learning rate {best.rate:.2g} leaves {best.effective:.0%}" if best else ""
+        yield Finding(False, f"{said}, {weights}, which is not much, but enough to learn from{lower}.")
     else:
         higher = best is not None and best.rate > given.rate
-        more = f"; the largest rate tried that leaves {TRUSTED:.0%} is {best.rate:.2g}" if best and higher else ""
-        yield Finding(False, f"{said} {weights}, which is enough to learn from{more}.")
+        more = f"; the largest rate that leaves {TRUSTED:.0%} or more is {best.rate:.2g}" if best and higher else ""
+        yield Finding(False, f"{said}, {weights}, which is enough to learn from{more}.")
 
 
 def _findings_of_stability(found: Diagnosis) -> Iterator[Finding]:
@@ -174,23 +188,23 @@ def _findings_of_stability(found: Diagnosis) -> Iterator[Finding]:
     if batch > 1 and share > max(MOSTLY_OWN, 1.5 / batch):
         yield Finding(
             True,
-            f"{said}, so that trajectories are measured against themselves, and may all learn the same way round; use "
-            f"a larger --batch than {batch} (and --trajectories, to keep as many mini-batches).",
+            f"{said}. Each trajectory is then measured mostly against itself, and all may learn the same path; "
+            f"use a larger --batch than {batch} (and more --trajectories, to keep the number of mini-batches).",
             {"batch": 4 * batch, "trajectories": 4 * found.config.trajectories},
         )
     elif batch > 1 and share > max(OFTEN_OWN, 1.5 / batch):
         yield Finding(
             False,
-            f"{said}; if the entropy rises along training and then falls again, use a larger --batch than {batch}.",
+            f"{said}; if the entropy first rises and then falls during training, use a larger --batch than {batch}.",
         )
     for what, name, sensitivity, given in (
-        ("trajectories a mini-batch", "batch", found.by_batch, batch),
+        ("trajectories in a mini-batch", "batch", found.by_batch, batch),
         ("neighbours", "neighbours", found.by_neighbours, found.config.neighbours),
     ):
         if given not in sensitivity.settings or 2 * given not in sensitivity.settings:
             continue
         known = [sensitivity.entropies[sensitivity.settings.index(value)] for value in (given, 2 * given)]
-        # A member that is never drawn is of no interest.
+        # A member that is never drawn must not become the hardest one.
         here, twice = (np.where(np.array(found.probabilities) > 0, one, np.inf) for one in known)
         member = max(members_met_by_obstacles(found), key=lambda i: abs(twice[i] - here[i]))
         changed = float(twice[member] - here[member])
@@ -198,13 +212,13 @@ def _findings_of_stability(found: Diagnosis) -> Iterator[Finding]:
             yield Finding(
                 False,
                 f"The entropy of {found.members[member]} changes by {changed:+.2f} with twice as many {what}: compare "
-                f"entropies only where --{name} is the same.",
+                f"entropies only between runs with the same --{name}.",
             )
         elif np.argmin(here) != np.argmin(twice):
             yield Finding(
                 False,
-                f"Which member is hardest depends on --{name}: {found.members[int(np.argmin(here))]} with {given}, "
-                f"{found.members[int(np.argmin(twice))]} with {2 * given}.",
+                f"The hardest member depends on --{name}: it is {found.members[int(np.argmin(here))]} with {given}, "
+                f"and {found.members[int(np.argmin(twice))]} with {2 * given}.",
             )
 
 
@@ -216,18 +230,18 @@ def _findings_of_draws(found: Diagnosis) -> Iterator[Finding]:
     probability, absent = found.probabilities[rarest], found.draws[rarest].absent
     if absent > 0.05:
         needed = math.ceil(math.log(0.05) / math.log1p(-probability)) * config.batch
-        # Of hundreds, each is rarely met, and may be.
+        # In a class of hundreds, every member is drawn rarely, which is no problem.
         serious = absent > 0.3 and (len(drawn) <= MOST or probability < 0.5 / len(drawn))
         yield Finding(
             serious,
-            f"Member {found.members[rarest]}: {absent:.0%} of epochs do not meet it (p = {probability:g}, "
-            f"{config.minibatches} mini-batches); --trajectories {needed} would meet it in 95 %.",
+            f"Member {found.members[rarest]} is not drawn in {absent:.0%} of epochs (p = {probability:g}, "
+            f"{config.minibatches} mini-batches); with --trajectories {needed} it would be drawn in 95 % of them.",
             {"trajectories": needed} if serious else {},
         )
     if config.alpha < 1 and tail < 3:
         yield Finding(
             False,
-            f"The tail has {tail} of {config.minibatches} mini-batches (α = {config.alpha:g}): gradients will be "
+            f"The tail has only {tail} of {config.minibatches} mini-batches (α = {config.alpha:g}): gradients will be "
             "noisy; use more --trajectories.",
         )
 
@@ -241,10 +255,10 @@ def _findings_of_risk(found: Diagnosis) -> Iterator[Finding]:
     between = found.between
     yield Finding(
         False,
-        f"Under {found.policy} the hardest member is {found.members[hard]}, entropy "
-        f"{_entropy_in_finding(means, low, high, hard)}; the easiest {found.members[easy]}, "
+        f"Under {found.policy} the hardest member is {found.members[hard]} with entropy "
+        f"{_entropy_in_finding(means, low, high, hard)}; the easiest is {found.members[easy]} with "
         f"{_entropy_in_finding(means, low, high, easy)}. "
-        f"{between:.0%} of the variance of entropies is between members, the rest luck within them."
+        f"{between:.0%} of the variance of entropies is between members, the rest is chance within them."
         f"{'' if found.trained else ' Which member is hard can change as a policy learns: check a run, too.'}",
     )
     weights = np.repeat(np.array(found.probabilities) / found.entropies.shape[1], found.entropies.shape[1])
@@ -252,23 +266,24 @@ def _findings_of_risk(found: Diagnosis) -> Iterator[Finding]:
         tail = member_shares_of_tail(found.entropies, found.probabilities, 0.2)
         yield Finding(
             False,
-            f"With α = 1 all count by their probability. Of the worst fifth {_most_of_tail_finding(found, tail)}.",
+            "With α = 1 every member counts with its probability. Of the worst fifth of mini-batches, "
+            f"{_most_of_tail_finding(found, tail)}.",
         )
         return
     tail = member_shares_of_tail(found.entropies, found.probabilities, alpha)
     lost = float(weights @ found.entropies.ravel()) - weighted_cvar(found.entropies.ravel(), weights, alpha)
     verdict = (
-        "members differ more than luck does, so that α chooses between them, and is worth it"
+        "members differ by more than chance, so that α selects hard members, and is worth using"
         if between > 0.5
-        else "members differ hardly more than luck does, so that α chooses between mini-batches of good and bad luck"
+        else "members hardly differ by more than chance, so that α mostly selects unlucky mini-batches"
         if between < 0.1
-        else "α chooses between members, and between good and bad luck"
+        else "α selects both hard members and unlucky mini-batches"
     )
     yield Finding(
         False,
-        f"The worst {alpha:.0%} of mini-batches, {risk_tail_count(alpha, config.minibatches)} of an epoch's "
-        f"{config.minibatches}, have {lost:.2f} less entropy than all; of them "
-        f"{_most_of_tail_finding(found, tail)}; {verdict}.",
+        f"The worst {alpha:.0%} of mini-batches ({risk_tail_count(alpha, config.minibatches)} of the "
+        f"{config.minibatches} in an epoch) have {lost:.2f} less entropy than the mean of all. Of them, "
+        f"{_most_of_tail_finding(found, tail)}: {verdict}.",
     )
 
 
@@ -278,7 +293,7 @@ def _entropy_in_finding(means: np.ndarray, low: np.ndarray, high: np.ndarray, me
 
 def _most_of_tail_finding(found: Diagnosis, tail: np.ndarray) -> str:
     order = [int(i) for i in np.argsort(-tail)[:3] if tail[i] > 0.005]
-    return ", ".join(f"{tail[i]:.0%} are {found.members[i]} (p = {found.probabilities[i]:g})" for i in order)
+    return ", ".join(f"{tail[i]:.0%} are in {found.members[i]} (p = {found.probabilities[i]:g})" for i in order)
 
 
 def _findings_of_ceiling(found: Diagnosis) -> Iterator[Finding]:
@@ -288,12 +303,12 @@ def _findings_of_ceiling(found: Diagnosis) -> Iterator[Finding]:
         more = f"{room[most]:.2f} more than now" if room[most] > 0 else "less than what is estimated now"
         yield Finding(
             False,
-            f"The largest possible entropy is {found.ceilings[most]:.2f} in {found.members[most]} ({more}); estimates "
-            "can pass the ceiling a little, for balls reach into walls.",
+            f"The largest possible entropy is {found.ceilings[most]:.2f} in {found.members[most]} ({more}). Estimates "
+            "can exceed it a little, because the balls around particles reach into walls.",
         )
     else:
         yield Finding(
-            False, "How much entropy is possible is not known: the class does not say what volume its particles have."
+            False, "The largest possible entropy is not known: the class does not give the volume of its particles."
         )
 
 
@@ -303,10 +318,10 @@ def _findings_of_theory(found: Diagnosis) -> Iterator[Finding]:
         return
     low, high = bounds.diameter
     step = bounds.one_step_bound
-    said = "" if step is None else f", its one-step bound {step:.3g}{' (vacuous)' if step >= 1 else ''}"
-    some = "" if len(bounds.members) == len(found.members) else f", of {len(bounds.members)} of the members"
+    said = "" if step is None else f", and its one-step bound is {step:.3g}{' (vacuous)' if step >= 1 else ''}"
+    some = "" if len(bounds.members) == len(found.members) else f" over {len(bounds.members)} of the members"
     yield Finding(
         False,
-        f"The π-diameter is about {low:.2f} to {high:.2f}{some}{said}; entropies on cells differ by up to "
-        f"{bounds.entropy_gap:.2f}, of {bounds.sharp_entropy_gap_bound:.2f} that this diameter allows.",
+        f"The π-diameter is about {low:.2f} to {high:.2f}{some}{said}. Entropies on cells differ by up to "
+        f"{bounds.entropy_gap:.2f}; this diameter allows up to {bounds.sharp_entropy_gap_bound:.2f}.",
     )

@@ -1,4 +1,4 @@
-"""What an epoch's draw of members gives each of them, and what each is of the tail."""
+"""The share of each member in the draws of an epoch, in the tail, and in the variance of entropies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from jaxtyping import Float
 
 @dataclass(frozen=True)
 class Draws:
-    """What an epoch's lot gives a member."""
+    """The chances of a member to be drawn in an epoch."""
 
     expected: float
-    """Mini-batches of an epoch that it is met in, on average."""
+    """The mean number of mini-batches of an epoch that are in the member."""
     absent: float
-    """The probability that an epoch does not meet it at all."""
+    """The probability that an epoch has no mini-batch in the member."""
 
 
 def member_share_of_draws(probability: float, minibatches: int) -> Draws:
@@ -24,7 +24,7 @@ def member_share_of_draws(probability: float, minibatches: int) -> Draws:
 def member_shares_of_tail(
     entropies: Float[np.ndarray, "members minibatches"], probabilities: Sequence[float], alpha: float
 ) -> Float[np.ndarray, " members"]:
-    """What each member is of the worst α-fraction, when its mini-batches share its probability equally."""
+    """Return the share of each member in the tail. The mini-batches of a member share its probability equally."""
     members, minibatches = entropies.shape
     weights = np.repeat(np.asarray(probabilities) / minibatches, minibatches)
     order = np.argsort(entropies.ravel(), kind="stable")
@@ -37,15 +37,15 @@ def member_shares_of_tail(
 def member_share_of_variance(
     entropies: Float[np.ndarray, "members minibatches"], probabilities: Sequence[float]
 ) -> float:
-    """The part of the variance of entropies under p_M that the member explains; the rest is luck within it.
+    """Return the share of the variance of entropies under p_M that is between members; the rest is chance within them.
 
-    An unbiased estimate of either variance is taken, so that equal members have a share of about 0.
+    Both variances are estimated without bias, so that equal members have a share of about 0.
     """
     weights, means = np.asarray(probabilities), entropies.mean(axis=1)
     within_of = entropies.var(axis=1, ddof=1) if entropies.shape[1] > 1 else np.zeros(len(means))
     within = float(weights @ within_of)
     spread = float(weights @ (means - weights @ means) ** 2)
-    # What differences of the means owe to there being few mini-batches.
+    # The means of members also differ by chance, because there are few mini-batches.
     chance = float((weights * (1 - weights)) @ within_of) / entropies.shape[1]
     between = max(0.0, spread - chance)
     return between / (between + within) if between + within > 0 else 0.0

@@ -1,4 +1,7 @@
-"""What makes all numbers of a class useless, or would end a run: wild scales, early ends, particles that coincide."""
+"""The findings about problems that make all other numbers useless, or that would stop a run.
+
+These are numbers that are not of order one, early ends, and particles that coincide.
+"""
 
 import math
 from collections.abc import Iterator
@@ -16,7 +19,7 @@ from alphamepol.checking.diagnosis_types import Diagnosis, Finding
 
 
 def members_met_by_obstacles(found: Diagnosis) -> list[int]:
-    """The members that are drawn at all."""
+    """Return the numbers of the members that have a probability above 0."""
     return [i for i, probability in enumerate(found.probabilities) if probability > 0]
 
 
@@ -38,7 +41,7 @@ def obstacles_of_early_ends(found: Diagnosis) -> Iterator[Finding]:
             {"neighbours": possible} if possible < fewest else {"batch": 4 * found.config.batch},
         )
     elif found.lengths[short] < 0.5 * horizon:
-        yield Finding(False, f"{said}; entropies of different numbers of particles compare a little less well.")
+        yield Finding(False, f"{said}; entropies of different numbers of particles are a little less comparable.")
 
 
 def obstacles_of_aliasing(found: Diagnosis) -> Iterator[Finding]:
@@ -52,7 +55,10 @@ def obstacles_of_aliasing(found: Diagnosis) -> Iterator[Finding]:
         if wanted <= found.fewest // 4:
             settings, cure = {"neighbours": wanted}, f"use --neighbours {wanted} or --feature-noise {noise:g}"
         else:
-            settings, cure = {"feature_noise": noise}, f"use --feature-noise {noise:g}, for so large a k says little"
+            settings, cure = (
+                {"feature_noise": noise},
+                f"use --feature-noise {noise:g}, because a safe k would be too large",
+            )
         yield Finding(True, f"{said}: with k = {k} its entropy is minus infinity; {cure}.", settings)
     elif 2 * alias.largest > k:
         more = min(4 * alias.largest, found.fewest - 1)
@@ -68,13 +74,13 @@ def obstacles_of_aliasing(found: Diagnosis) -> Iterator[Finding]:
         yield Finding(
             False,
             f"Member {found.members[bare]}: without noise {found.bare[bare].coinciding:.0%} of particles would "
-            f"coincide, up to {found.bare[bare].largest} in one place; entropies are largely those of the noise, and "
-            "only differences of them mean something.",
+            f"coincide, up to {found.bare[bare].largest} in one place. Entropies are then mostly those of the noise, "
+            "and only differences between entropies mean something.",
         )
 
 
 def _noise_against_obstacles(found: Diagnosis) -> float:
-    """A hundredth of what particles vary by, in the units that they are measured in."""
+    """Return a hundredth of the typical deviation of particles, in the units in which entropies are estimated."""
     if found.encoded or found.scaled:
         return 0.01
     moving = found.particles.deviation[found.particles.moving]
@@ -99,9 +105,9 @@ def obstacles_of_scales(found: Diagnosis) -> Iterator[Finding]:
         small, large = (int(index) for index in least_and_most_component_scales(found.particles))
         yield Finding(
             off,
-            f"Entropy would hardly see component {small} of the particles: its deviation is "
-            f"{found.particles.deviation[small]:.3g}, that of component {large} "
-            f"{found.particles.deviation[large]:.3g}, and neighbours are those near in the large one; {cure}.",
+            f"Component {small} of the particles hardly counts in the entropy: its deviation is "
+            f"{found.particles.deviation[small]:.3g}, but that of component {large} is "
+            f"{found.particles.deviation[large]:.3g}. The latter alone decides which particles are neighbours; {cure}.",
             settings,
         )
     actions = found.actions
@@ -111,7 +117,7 @@ def obstacles_of_scales(found: Diagnosis) -> Iterator[Finding]:
             strange = ratio.max() if ratio.max() > WILD else ratio.min()
             yield Finding(
                 off,
-                f"Actions are not of the size of their range: σ is {strange:.3g} times half of it, and "
+                f"Actions do not match their range: σ is {strange:.3g} times half of the range, and "
                 f"{actions.clipped:.0%} of action components are clipped; "
                 f"{'use --normalise, or another --initial-log-std' if off else 'set another --initial-log-std'}.",
                 settings,

@@ -54,7 +54,7 @@ def _interval_on_check_page(mean: float, low: float, high: float) -> str:
 
 
 def check_page_members_table(found: Diagnosis) -> Table:
-    """For the terminal, which is narrow; the page has more columns."""
+    """Return the table of members for the terminal, which is narrow. The page shows more columns."""
     title = f"{found.class_name} under {found.policy}, k = {found.neighbours}"
     columns = [i for i, column in enumerate(HEADER) if column not in ("steps", "drawn", "absent")]
     header, rows = [HEADER[i] for i in columns], [[row[i] for i in columns] for row in _check_page_rows(found)]
@@ -62,23 +62,29 @@ def check_page_members_table(found: Diagnosis) -> Table:
 
 
 def check_page(found: Diagnosis, findings: Sequence[Finding], line: str, figures: Sequence[Path]) -> str:
-    """The page: what was found, then the numbers and pictures behind it."""
+    """Return the HTML page: the findings, then the numbers and pictures behind them."""
     config = found.config
     said = html_numbered_list(html_strong(one.sentence) if one.serious else one.sentence for one in findings)
     introduction = html_paragraph(
-        f"{len(found.members)} members, looked at through {found.policy} with T = {config.horizon}, N = "
-        f"{config.trajectories}, B = {config.batch}, k = {config.neighbours}, α = {config.alpha:g} and learning rate "
-        f"{config.learning_rate:g}; {found.entropies.shape[1]} mini-batches in each."
+        f"The class has {len(found.members)} members. {found.policy} collected {found.entropies.shape[1]} mini-batches "
+        f"in each. The settings are T = {config.horizon}, N = {config.trajectories}, B = {config.batch}, "
+        f"k = {config.neighbours}, α = {config.alpha:g} and learning rate {config.learning_rate:g}."
     )
     pictures = {path.stem: html_picture(path, CAPTIONS[path.stem]) for path in figures}
     note = html_paragraph(
-        "Entropy: mean of mini-batches [95 % interval]. Coincide: share of particles with a twin in "
-        "their mini-batch. Safe k: the smallest with which no distance was 0. Drawn: mini-batches of an epoch, on "
-        "average. Absent: epochs that do not meet the member. Of tail: its share of the worst mini-batches.",
+        "Entropy: the mean over mini-batches [95 % interval]. Ceiling: the largest possible entropy. Coincide: the "
+        "share of particles that coincide with another one of their mini-batch. Safe k: the smallest k with which no "
+        "distance to the k-th neighbour was 0. Steps: the mean length of a trajectory. Drawn: the mean number of "
+        "mini-batches of an epoch that are in the member. Absent: the share of epochs in which the member is not "
+        "drawn. Of tail: the share of the member in the worst mini-batches.",
         soft=True,
     )
     sections = [
-        ("findings", "What was found", join_html(said, html_paragraph("To train with that:"), html_code_block(line))),
+        (
+            "findings",
+            "What was found",
+            join_html(said, html_paragraph("To train with the suggested settings:"), html_code_block(line)),
+        ),
         (
             "members",
             "Members",
@@ -115,26 +121,26 @@ def _check_page_scales_table(found: Diagnosis) -> str:
     text = html_table(("component", "mean", "deviation", "lowest", "highest"), rows, range(1, 5))
     if found.actions is not None:
         ranges = ", ".join(
-            f"{sigma:.3g} of ±{half:.3g}" if math.isfinite(half) else f"{sigma:.3g}, no range"
+            f"{sigma:.3g} in a range of ±{half:.3g}" if math.isfinite(half) else f"{sigma:.3g} without a range"
             for sigma, half in zip(found.actions.sigma, found.actions.half_ranges, strict=True)
         )
-        clipped = f"{found.actions.clipped:.0%} of components are clipped"
+        clipped = f"{found.actions.clipped:.0%} of action components are clipped"
         text = join_html(text, html_paragraph(f"σ of actions: {ranges}; {clipped}."))
     return text
 
 
 def check_page_theory_table(found: Diagnosis) -> str:
-    """Each quantity of the theory: what was measured, what bounds it, what that assumes, whether it says anything."""
+    """Return the table of the theory: for each quantity its measured value, its bound, the assumptions, a remark."""
     if len(found.members) < 2:
         return ""
-    return html_table(("", "measured", "bound", "assumes", "says"), check_page_theory_rows(found), (1, 2))
+    return html_table(("", "measured", "bound", "assumes", "remark"), check_page_theory_rows(found), (1, 2))
 
 
 def check_page_theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, str]]:
     bounds, dynamics = found.bounds, found.bounds.dynamics
     low, high = bounds.diameter
-    no_state = "environments on the host cannot be put into a state"
-    ends = "; trajectories ended early here, which it does not allow" if bounds.ends else ""
+    no_state = "not measured: the members of a host class cannot be put into a given state"
+    ends = "; here trajectories ended early, which the bound does not allow" if bounds.ends else ""
     step, far = bounds.one_step_bound, bounds.wasserstein_bound
     gap, sharp = bounds.entropy_gap_bound, bounds.sharp_entropy_gap_bound
     rows = [
@@ -142,28 +148,28 @@ def check_page_theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, s
             "π-diameter D(π) (D1), total variation on cells",
             f"{low:.2f} to {high:.2f}",
             "1",
-            f"{bounds.cells} cells; differences inside a cell are not seen",
-            "low: tried on other trajectories than it was found on; high: chance included",
+            f"{bounds.cells} cells; differences inside a cell do not count",
+            "the first number is too low on average, the second too high, because it includes differences by chance",
         ),
         (
             "D(π) from one step (D2): starts + T · share of steps that differ",
-            "" if dynamics is None else f"{dynamics.steps_differ.max():.3g} of {dynamics.steps} steps",
+            "" if dynamics is None else f"a share of {dynamics.steps_differ.max():.3g} in {dynamics.steps} steps",
             "" if step is None else f"{step:.3g}",
-            "nothing but a horizon that all reach; steps are compared with common random numbers, which makes it "
-            f"larger than the paper's, if anything; it is known as well as that share is, times T{ends}",
+            "only that all trajectories reach the horizon; common random numbers can make this bound larger than the "
+            f"paper's, but not smaller; its error is the error of the share of steps, times T{ends}",
             no_state if step is None else _vacuous_on_check_page(step, 1.0),
         ),
         (
             "Wasserstein distance of state distributions (D3)",
             f"{bounds.wasserstein.max():.3g} (by chance {bounds.wasserstein_chance:.3g})",
             "" if far is None else _number_on_check_page(far),
-            "that particles tell the whole state, and a Lipschitz constant L < 1 of the policy's dynamics"
-            + ("" if dynamics is None else f"; found {dynamics.lipschitz:.3g}, the largest of pairs of visited states")
-            + ("" if found.config.memory == "none" else ", memory beginning anew in each")
+            "that a particle determines the whole state, and that a step of the policy has a Lipschitz constant L < 1"
+            + ("" if dynamics is None else f"; here L = {dynamics.lipschitz:.3g}, the largest of pairs of states")
+            + ("" if found.config.memory == "none" else ", with memory reset in each state")
             + ends,
             no_state
             if dynamics is None
-            else "vacuous: L is not below 1, the bound grows with L^T"
+            else "vacuous: L is not below 1, so that the bound grows with L^T"
             if dynamics.lipschitz >= 1
             else "not vacuous",
         ),
@@ -171,8 +177,8 @@ def check_page_theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, s
             "entropy gap (D4): D²/σ + D ln(1/σ)",
             f"{bounds.entropy_gap:.2f}",
             f"{gap:.3g}" if math.isfinite(gap) else "∞",
-            f"that every member is in every cell; the smallest probability is σ = {bounds.smallest:.2g}",
-            "vacuous: some member never is in some cell"
+            f"that every member visits every cell; the smallest probability is σ = {bounds.smallest:.2g}",
+            "vacuous: some member never visits some cell"
             if not math.isfinite(gap)
             else _vacuous_on_check_page(gap, math.log(bounds.cells)),
         ),
@@ -180,7 +186,7 @@ def check_page_theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, s
             "entropy gap (D5): D ln(K − 1) + h(D)",
             f"{bounds.entropy_gap:.2f}",
             f"{sharp:.2f}",
-            "nothing more",
+            "nothing else",
             _vacuous_on_check_page(sharp, math.log(bounds.cells)),
         ),
     ]
@@ -188,20 +194,20 @@ def check_page_theory_rows(found: Diagnosis) -> list[tuple[str, str, str, str, s
         trade = found.trade_off
         rows.append(
             (
-                "baseline b: from how many mini-batches on the gradient without it is the better one (D7), and its "
-                "error below what the bias of the other can be (D6)",
+                "mini-batches that the gradient without the baseline b needs; measured: to be better than the gradient "
+                "with b (D7); bound: for an error below the largest possible bias of the gradient with b (D6)",
                 _samples_on_check_page(trade.crossing),
                 _samples_on_check_page(trade.samples),
-                f"on-policy gradients, along one direction; δ = 0.05, bias at most U α |b| = {trade.bias_bound:.3g}, "
-                f"found {trade.bias:.3g}",
-                f"an epoch has {found.config.minibatches}",
+                "on-policy gradients along one direction of the parameters; δ = 0.05; the bias is at most U α |b| = "
+                f"{trade.bias_bound:.3g}, and {trade.bias:.3g} was measured",
+                f"an epoch has {found.config.minibatches} mini-batches",
             )
         )
     return rows
 
 
 def _vacuous_on_check_page(bound: float, trivial: float) -> str:
-    return f"vacuous: {trivial:.3g} holds anyway" if bound >= trivial else "not vacuous"
+    return f"vacuous: {trivial:.3g} is a bound in any case" if bound >= trivial else "not vacuous"
 
 
 def _number_on_check_page(number: float) -> str:
@@ -209,4 +215,4 @@ def _number_on_check_page(number: float) -> str:
 
 
 def _samples_on_check_page(samples: float) -> str:
-    return "at once" if samples <= 1 else f"from {_number_on_check_page(samples)} on"
+    return "1 is enough" if samples <= 1 else f"at least {_number_on_check_page(samples)}"

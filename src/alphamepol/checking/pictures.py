@@ -22,22 +22,28 @@ from alphamepol.figures.heat_maps import draw_heat_maps
 from alphamepol.measuring.exploration import Evaluation
 
 CAPTIONS = {
-    "check-entropies": "Entropy of mini-batches in each member (dots), their mean with its 95 % interval, and the "
-    "ceiling where one is known (grey); beside it how often a member is drawn, and what it is of the tail.",
-    "check-stability": "The entropy of each member with other settings of the estimator; dashed: what was given.",
-    "check-rates": "One epoch with different learning rates, from the same samples: the effective share of "
-    "importance-weighted samples in the median mini-batch and in the worst, and the KL divergence.",
-    "check-distances": "How far apart members are: total variation and Wasserstein distance of their state "
-    "distributions, and what a step tells: the share of steps, from states visited in the row's member, that end "
-    "differently; or, where environments cannot be put into a state, how often the most similar step that was seen in "
-    "the column's member is less alike than one in the row's own (0.5: not told apart).",
-    "heat-maps": "Where the policy goes in each member.",
+    "check-entropies": "Left: the entropy of mini-batches in each member (dots), their mean with its 95 % interval, "
+    "and the largest possible entropy where it is known (grey). Right: the probability of each member, and its share "
+    "of the tail.",
+    "check-stability": "The entropy of each member with other settings of the estimator. The dashed line is the given "
+    "setting.",
+    "check-rates": "One epoch with different learning rates, from the same samples. Left: the effective share of "
+    "importance-weighted samples in the median mini-batch and in the worst. Right: the KL divergence.",
+    "check-distances": "The distances between members: the total variation and the Wasserstein distance of their state "
+    "distributions, and the difference of single steps. In a compiled class, this is the share of steps in the row's "
+    "member that end differently in the column's member. In a host class, the most similar steps of both members are "
+    "compared with each step in the row's member. The number says how often that of the column's member differs more "
+    "(0.5: steps do not tell the members apart).",
+    "heat-maps": "The places that the policy visits in each member.",
 }
-"""By the name of the picture."""
+"""The caption of each picture, by its name."""
 
 
 def draw_check_pictures(found: Diagnosis, environment_class: AnyClass, folder: Path) -> list[Path]:
-    """Draw all pictures that there are, and return them. Those of an earlier check are taken away first."""
+    """Draw all pictures that the diagnosis allows, and return their paths.
+
+    The pictures of an earlier check are removed first.
+    """
     for name in CAPTIONS:
         for suffix in ("png", "csv"):
             (folder / f"{name}.{suffix}").unlink(missing_ok=True)
@@ -46,7 +52,7 @@ def draw_check_pictures(found: Diagnosis, environment_class: AnyClass, folder: P
     shown = found.members, found.probabilities, found.entropies, found.means, found.ceilings
     draw_class_check_entropies(MemberEntropies(*shown, tail, config.alpha, found.policy), folder, "check-entropies")
     panels = [
-        Panel("k, the neighbours", found.by_neighbours, config.neighbours),
+        Panel("k, the number of neighbours", found.by_neighbours, config.neighbours),
         Panel("B, the trajectories of a mini-batch", found.by_batch, config.batch),
     ]
     draw_class_check_stability(panels, found.members, folder, "check-stability")
@@ -74,7 +80,7 @@ def _matrices_for_check_pictures(found: Diagnosis) -> list[Distances]:
 
 
 def _evaluation_for_check_pictures(found: Diagnosis) -> Evaluation:
-    """As far as a heat-map needs one."""
+    """Return an evaluation with the fields that a heat-map needs."""
     visits = found.visits
     return Evaluation(
         class_name=found.class_name,

@@ -1,1 +1,1 @@
-"""The classes of environments that have a name, one file each."""
+"""The classes of environments that have a name. Each class has a file."""

@@ -19,7 +19,7 @@ def ant_stairs_implicitfast() -> "HostClass":
 ENTRY = dataclasses.replace(
     ant_stairs.ENTRY,
     name="ant-stairs-implicitfast",
-    description="The same with MuJoCo's implicitfast integrator instead of RK4: three times as fast, other "
+    description="ant-stairs with MuJoCo's integrator implicitfast instead of RK4: three times as fast, with other "
     "trajectories",
     build=ant_stairs_implicitfast,
     gymnasium_ids={},

@@ -1,4 +1,4 @@
-"""gridworld-counterexample: two level maps about equally hard."""
+"""gridworld-counterexample: two maps without slope that are about equally hard."""
 
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ def gridworld_counterexample() -> "EnvironmentClass":
 
 ENTRY = ClassEntry(
     name=NAME,
-    description="Two level maps about equally hard, where a risk-averse objective should make no difference",
+    description="Two maps without slope, about equally hard: a risk-averse objective should make no difference",
     build=gridworld_counterexample,
     presets={
         "paper": (PAPER, TrpoConfig(), MetatrainConfig()),

@@ -1,4 +1,4 @@
-"""gridworld-slope: four rooms whose slope helps the agent south (GWS), or holds it in the north (GWN)."""
+"""gridworld-slope: four rooms whose slope helps the agent to the south (GWS) or holds it in the north (GWN)."""
 
 import dataclasses
 from typing import TYPE_CHECKING
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 NAME = "gridworld-slope"
 CORNER = (-0.2, 0.2)
-"""The action that points at the north-west corner of a gridworld at full length."""
+"""The longest action towards the north-west corner of a gridworld."""
 STANDING_STILL = 0.001
-"""The feature noise of untrained policies in a gridworld, which may stand still in a corner."""
+"""The feature noise for untrained policies in a gridworld. An untrained policy may stand still in a corner."""
 PAPER = PretrainConfig(seeds=10, initial_mean=CORNER)
 
 
@@ -35,11 +35,11 @@ def gridworld_slope() -> "EnvironmentClass":
 
 ENTRY = ClassEntry(
     name=NAME,
-    description="Four rooms; the slope of the north half helps towards the south (GWS) or holds in the north (GWN)",
+    description="Four rooms; the slope in the north half helps the agent south (GWS) or holds it in the north (GWN)",
     build=gridworld_slope,
     presets={
         "paper": (PAPER, TrpoConfig(), MetatrainConfig()),
-        # The published scripts keep 14 of 40 mini-batches; their other values are the paper's.
+        # The scripts of the authors use the worst 14 of 40 mini-batches. Their other values are those of the paper.
         "authors": (dataclasses.replace(PAPER, alpha=0.35),),
         "miniature": (
             quick_alphamepol_preset(PAPER),

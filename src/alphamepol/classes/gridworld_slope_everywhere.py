@@ -29,7 +29,7 @@ def gridworld_slope_everywhere() -> "EnvironmentClass":
 
 ENTRY = ClassEntry(
     name=NAME,
-    description="The same with the slope on the whole map",
+    description="gridworld-slope with the slope on the whole map",
     build=gridworld_slope_everywhere,
     presets={
         "paper": (PAPER, TrpoConfig(), MetatrainConfig()),

@@ -1,4 +1,4 @@
-"""`alphamepol classes`: the classes that have a name."""
+"""The command `alphamepol classes`, which lists the classes that have a name."""
 
 from rich.console import Console
 

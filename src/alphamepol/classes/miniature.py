@@ -1,4 +1,4 @@
-"""The scale at which an experiment takes minutes on two cores."""
+"""The settings of miniatures: experiments that take minutes on two cores."""
 
 import dataclasses
 
@@ -8,10 +8,10 @@ from alphamepol.algorithms.trpo.config import TrpoConfig
 
 
 def miniature_finetuning(config: TrpoConfig) -> TrpoConfig:
-    """Few iterations on few tasks, with a small network."""
+    """Return the settings with few iterations, few tasks and a small network."""
     return dataclasses.replace(config, iterations=20, steps=4000, tasks=5, hidden=(64, 64), seeds=1)
 
 
 def miniature_metatraining(config: MetatrainConfig) -> MetatrainConfig:
-    """Even less than the preset `quick`."""
+    """Return settings that are smaller than those of the preset `quick`."""
     return dataclasses.replace(quick_metatraining_preset(config), iterations=10, epochs=20, tasks=5, seeds=2)

@@ -1,4 +1,4 @@
-"""minigrid: two grids seen through a 7 x 7 view, a large easy one and an adverse one behind a door."""
+"""minigrid: a large easy grid and an adverse grid behind a door. The agent sees 7 x 7 cells of a grid."""
 
 import dataclasses
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from alphamepol.environments.environment_class import EnvironmentClass
 
 NAME = "minigrid"
-# MEPOL learns from as many samples as αMEPOL.
+# With this gradient_share, MEPOL learns from as many samples as αMEPOL.
 PAPER = PretrainConfig(
     seeds=10, epochs=300, horizon=150, trajectories=100, neighbours=50, hidden=(64,), gradient_share=0.2
 )
@@ -38,12 +38,12 @@ def minigrid_class() -> "EnvironmentClass":
 
 ENTRY = ClassEntry(
     name=NAME,
-    description="Grids seen through a 7 x 7 view: a large easy one, and one behind a door where the agent moves "
-    "backward",
+    description="A large easy grid, and a grid behind a door in which the agent moves backward; the agent sees 7 x 7 "
+    "cells",
     build=minigrid_class,
     presets={
         "paper": (PAPER, FINETUNING, METATRAINING),
-        # The published scripts keep 6 of 20 mini-batches; their other values are the paper's.
+        # The scripts of the authors use the worst 6 of 20 mini-batches. Their other values are those of the paper.
         "authors": (dataclasses.replace(PAPER, alpha=0.3, gradient_share=0.3),),
         "miniature": (
             dataclasses.replace(

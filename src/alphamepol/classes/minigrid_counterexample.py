@@ -1,4 +1,4 @@
-"""minigrid-counterexample: Farama's Unlock and ObstructedMaze, seen through their images."""
+"""minigrid-counterexample: Unlock and ObstructedMaze of Farama's MiniGrid, with images as observations."""
 
 import dataclasses
 import os
@@ -22,10 +22,10 @@ MEMBERS = {"Unlock": "MiniGrid-Unlock-v0", "ObstructedMaze": "MiniGrid-Obstructe
 
 
 def minigrid_counterexample() -> "HostClass":
-    """Pre-training goes on where an environment ends an episode."""
+    """Build the class. Pre-training continues after an environment has ended an episode."""
     from alphamepol.environments.gymnasium.gymnasium_class import gymnasium_class
 
-    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # it would greet in every worker
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # otherwise every worker prints a greeting of pygame
     try:
         import minigrid  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError as error:
@@ -35,19 +35,19 @@ def minigrid_counterexample() -> "HostClass":
 
 
 def minigrid_counterexample_images(gymnasium_id: str) -> gymnasium.Env:
-    """Make one of Farama's environments that shows its image alone."""
+    """Make an environment of Farama's MiniGrid whose observation is the image alone."""
     from minigrid.wrappers import ImgObsWrapper
 
     with warnings.catch_warnings():
-        # The paper's version of an environment is meant, newer ones notwithstanding.
+        # We want the version of the paper, even if the environment has a newer version.
         warnings.filterwarnings("ignore", message=".*is out of date.*")
         return ImgObsWrapper(gymnasium.make(gymnasium_id))
 
 
 ENTRY = ClassEntry(
     name=NAME,
-    description="Farama's Unlock and ObstructedMaze, where a risk-averse objective should make no difference; needs "
-    "MiniGrid",
+    description="Unlock and ObstructedMaze of Farama's MiniGrid: a risk-averse objective should make no difference; "
+    "needs MiniGrid",
     build=minigrid_counterexample,
     presets={
         "paper": (PAPER, FINETUNING),

@@ -1,4 +1,4 @@
-"""multigrid: ten maps with different walls and slopes."""
+"""multigrid: ten gridworlds with different walls, and slopes that push the agent in different directions."""
 
 import dataclasses
 from typing import TYPE_CHECKING

@@ -1,4 +1,7 @@
-"""What each command takes and does. Heavy imports happen inside `run`, so that --help is quick."""
+"""The commands of the command line: their options, their help texts, and the functions that they call.
+
+Heavy imports happen inside `run`, so that --help is quick.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,23 +21,31 @@ from alphamepol.algorithms.metatraining.config import MetatrainConfig
 class Pretrain:
     """Pre-train one policy per seed that explores every member of CLASS, without reward.
 
-    Fields not given have the values of --preset for CLASS; the defaults below are those of the preset and class on
-    this command line. Example: alphamepol pretrain gridworld-slope --preset quick --alpha 0.2
+    An option that is not given has the value of --preset for CLASS. The defaults that --help shows are those of the
+    CLASS and the --preset on the same command line.
+
+    Example: alphamepol pretrain gridworld-slope --preset quick --alpha 0.2
     """
 
     environment_class: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CLASS")]
-    """The class of environments: one that `alphamepol classes` lists, or FILE.py:FUNCTION, a function of your own that
-    returns one."""
+    """The class of environments: a name that `alphamepol classes` lists, or FILE.py:FUNCTION.
+    FUNCTION is a function in a file of your own that returns a class."""
     config: Annotated[PretrainConfig, tyro.conf.arg(name="")]
     preset: Preset | None = None
-    """paper: the paper's settings, ten seeds; authors: those of the authors' scripts; quick: a minute on two cores;
-    own: for a class that the paper does not have. If not given, paper where there is one, else own."""
+    """The settings of all options that are not given:
+    paper: the settings of the paper, with ten seeds;
+    authors: like paper, with the values of the authors' scripts where the two differ;
+    quick: a small run with one seed, which takes about a minute on two cores;
+    own: settings for a class that the paper does not have.
+    If it is not given, paper is used for the classes of the paper, and own for all others."""
     folder: Path | None = None
-    """The run folder; runs/CLASS-alpha-ALPHA-seed-FIRST if not given, the memory after ALPHA if there is one."""
+    """The run folder. If it is not given, runs/CLASS-alpha-ALPHA-seed-FIRST is used.
+    FIRST is the first seed. For policies with memory, the memory comes after ALPHA."""
     resume: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Continue the run in the folder."""
+    """Continue the interrupted run in the folder. The other options must be those that the run was started with."""
     devices: int = 1
-    """How many devices of this machine to use: the seeds are laid over them, else the mini-batches."""
+    """The number of devices (such as GPUs) of this machine to use.
+    The devices share the seeds. If their number is not a multiple of --devices, they share the mini-batches."""
 
     def run(self) -> None:
         from alphamepol.algorithms.alphamepol.run import pretrain
@@ -54,26 +65,32 @@ class Pretrain:
 
 @dataclass(frozen=True)
 class Check:
-    """Look at CLASS before training on it: is it well-posed, what k and learning rate, how different are its members?
+    """Examine CLASS before training: is it well-posed, which k and learning rate fit, how much do its members differ?
 
-    Says what was found in order of importance, with a line to train with, and writes a page of numbers and pictures.
-    The settings that are looked at are those of `pretrain`: of --preset for CLASS, or of RUN, unless given. Example:
-    alphamepol check gridworld-slope --neighbours 10
+    The command prints its findings in order of importance, and a command line to train with. It also writes a page
+    with numbers and pictures. The settings that it examines are those of `pretrain`. An option that is not given has
+    the value of --preset. Without --preset, it has the value of RUN if RUN is a pre-training run on CLASS.
+
+    Example: alphamepol check gridworld-slope --neighbours 10
     """
 
     environment_class: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CLASS")]
-    """The class of environments: one that `alphamepol classes` lists, or FILE.py:FUNCTION, a function of your own that
-    returns one."""
+    """The class of environments: a name that `alphamepol classes` lists, or FILE.py:FUNCTION.
+    FUNCTION is a function in a file of your own that returns a class."""
     config: Annotated[PretrainConfig, tyro.conf.arg(name="")]
     run_folder: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")] = None
-    """Whose policy to look through: a run folder, a policy file, or the name of a policy that comes with the package;
-    an untrained one if not given. Of a run, the policy of --seed."""
+    """The policy that collects the samples:
+    a run folder (then the policy of --seed is used), a policy file,
+    or the name of a policy that comes with the package, such as gridworld-slope/alpha-0.2.
+    If it is not given, an untrained policy is used."""
     preset: Preset | None = None
-    """As of `pretrain`."""
+    """The preset, as for `pretrain`; `alphamepol pretrain --help` explains the presets."""
     batches: int | None = None
-    """Mini-batches that are sampled in each member; 12 if not given, fewer of more than twenty members."""
+    """The number of mini-batches that are sampled in each member.
+    If it is not given, 12 are sampled, or fewer for a class of more than twenty members."""
     folder: Path | None = None
-    """Where the page goes; runs/check-CLASS if not given, of a run RUN/check-CLASS."""
+    """The folder of the page and its files.
+    If it is not given, runs/check-CLASS is used; if RUN is a run folder, RUN/check-CLASS."""
 
     def run(self) -> None:
         from alphamepol.checking.check import check
@@ -86,26 +103,37 @@ class Check:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Measure how well the policies of a run explore each member: entropy, CVaR, heat-maps; several are compared.
+    """Measure how well the policies of a run explore each member of a class: state entropy, CVaR and heat-maps.
+
+    If several runs are given, they are compared.
 
     Example: alphamepol evaluate runs/gridworld-slope-alpha-0.2-seed-0
     """
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN …", help_behavior_hint="")]
-    """Run folders, policy files (then --class is needed), names of policies that come with the package, or `random`
-    beside them. Several are measured with the settings of the first."""
+    """The policies to measure; one or more of:
+    the folder of a run that trained policies;
+    a policy file (then --class is needed);
+    the name of a policy that comes with the package, such as gridworld-slope/alpha-0.2;
+    `random`, for an untrained policy to compare the others with.
+    All of them are measured with the settings of the first run."""
     environment_class: Annotated[str | None, tyro.conf.arg(name="class", metavar="CLASS")] = None
-    """The class to evaluate in, if not the run's own."""
+    """The class to evaluate in. If it is not given, the class of the run is used."""
     alpha: float | None = None
-    """Percentile of the CVaR; the run's own if not given, for a policy file the paper's for CLASS."""
+    """The percentile α of the CVaR.
+    If it is not given, α of the run is used. For several runs, it is the smallest of their α.
+    For a policy file, the default of `pretrain` for CLASS is used."""
     feature_noise: float | None = None
-    """Deviation of noise on particles, so that they do not coincide; the run's own if not given."""
+    """The standard deviation of the noise that keeps particles from coinciding.
+    If it is not given, the noise of the run is used. For several runs, it is the largest of their noises."""
     encoder_seed: int | None = None
-    """Of images: which random network their entropy is taken on; the run's own if not given, for a policy file 0."""
+    """The seed of the random network that encodes particles which are images.
+    If it is not given, the seed of the run is used, and 0 for a policy file."""
     batches: int = 40
-    """Mini-batches per member."""
+    """The number of mini-batches that are sampled in each member."""
     folder: Path | None = None
-    """Where the results go; RUN/evaluation-CLASS if not given, for several runs/evaluation-CLASS-RUN-RUN."""
+    """The folder of the results. If it is not given, RUN/evaluation-CLASS is used.
+    For several runs, runs/evaluation-CLASS-RUN-RUN is used."""
 
     def run(self) -> None:
         from alphamepol.evaluation.evaluate import evaluate as evaluate_runs
@@ -124,32 +152,39 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Finetune:
-    """Fine-tune policies on tasks in one member (goals, or an environment's own reward), each task apart.
+    """Fine-tune policies on tasks in one member of a class, on each task separately.
 
-    Several policies in one call are compared.
+    A task is a goal to reach, or the reward of the environment itself. If several policies are given, they are
+    compared. The defaults are the settings of the paper for the class. For any other class, they are settings for a
+    class whose units are not known.
 
-    The defaults are the paper's settings for the class, or, where it has none, those for a class of your own. Example:
-    alphamepol finetune runs/gridworld-slope-alpha-0.2-seed-0 random --member GWN --tasks 5 --iterations 30
+    Example: alphamepol finetune runs/gridworld-slope-alpha-0.2-seed-0 random --member GWN --tasks 5 --iterations 30
     """
 
     inits: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN|POLICY|random …", help_behavior_hint="")
     ]
-    """Where to start from: the folder of a run that trained policies, a policy file, the name of a policy that comes
-    with the package (gridworld-slope/alpha-0.2), or `random` for untrained ones."""
+    """The policies to start from; one or more of:
+    the folder of a run that trained policies;
+    a policy file;
+    the name of a policy that comes with the package, such as gridworld-slope/alpha-0.2;
+    `random`, for untrained policies."""
     member: str
     """The member of the class to act in."""
     config: Annotated[FinetuneConfig, tyro.conf.arg(name="")]
     algorithm: str = DEFAULT
-    """The algorithm of reinforcement learning."""
+    """The name of the reinforcement-learning algorithm."""
     environment_class: Annotated[str | None, tyro.conf.arg(name="class", metavar="CLASS")] = None
-    """The class to act in, if not the run's own; needed where there is no run."""
+    """The class to act in. If it is not given, the class of the run is used.
+    For policy files and `random` alone, it must be given."""
     folder: Path | None = None
-    """Where the results go; runs/finetune-MEMBER-INIT-seed-SEED if not given."""
+    """The run folder. If it is not given, runs/finetune-MEMBER-INIT-seed-SEED is used.
+    For another algorithm than trpo, its name comes before the seed."""
     resume: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Continue what is in the folder."""
+    """Continue the interrupted run in the folder. The other options must be those that the run was started with."""
     devices: int = 1
-    """How many devices of this machine to use: tasks and seeds are laid over them."""
+    """The number of devices (such as GPUs) of this machine to use. The devices share the tasks and their seeds.
+    The number of tasks times the number of seeds must be a multiple of --devices."""
 
     def run(self) -> None:
         from alphamepol.algorithms.finetuning.finetune import finetune
@@ -171,27 +206,35 @@ class Finetune:
 
 @dataclass(frozen=True)
 class Metatrain:
-    """Meta-train one policy per seed on CLASS, the baselines that pre-training is compared with.
+    """Meta-train one policy per seed on CLASS, as a baseline that pre-training is compared with.
 
-    maml-r: MAML on random goals. diayn: skills that can be told apart. maml-diayn: MAML on the rewards of these skills.
-    What comes out is fine-tuned as any policy is. CLASS must be written in JAX. Example:
-    alphamepol metatrain gridworld-slope --method maml-r --preset quick
+    There are three baselines. The method maml-r is MAML on random goals. The method diayn learns skills that can be
+    told apart, without reward. The method maml-diayn is MAML on the rewards of these skills. The trained policies can
+    be evaluated and fine-tuned like all others. CLASS must be written in JAX. The
+    options from --max-kl to --line-search-tries are for MAML only.
+
+    Example: alphamepol metatrain gridworld-slope --method maml-r --preset quick
     """
 
     environment_class: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CLASS")]
-    """The class of environments: one that `alphamepol classes` lists, or FILE.py:FUNCTION, a function of your own that
-    returns one."""
+    """The class of environments: a name that `alphamepol classes` lists, or FILE.py:FUNCTION.
+    FUNCTION is a function in a file of your own that returns a class."""
     config: Annotated[MetatrainConfig, tyro.conf.arg(name="")]
     preset: Literal["paper", "quick"] = "paper"
-    """paper: the paper's settings, eight seeds; quick: a minute or two on two cores, one seed."""
+    """The settings of all options that are not given:
+    paper: the settings of the paper, with eight seeds;
+    quick: a small run with one seed, which takes a minute or two on two cores."""
     diayn: Path | None = None
-    """For maml-diayn: the folder of a DIAYN run on CLASS whose skills are the tasks; learned first if not given."""
+    """The folder of a DIAYN run on CLASS whose skills are the tasks of maml-diayn.
+    If it is not given, maml-diayn learns the skills first."""
     folder: Path | None = None
-    """The run folder; runs/CLASS-METHOD-seed-FIRST if not given."""
+    """The run folder. If it is not given, runs/CLASS-METHOD-seed-FIRST is used.
+    FIRST is the first seed."""
     resume: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Continue the run in the folder."""
+    """Continue the interrupted run in the folder. The other options must be those that the run was started with."""
     devices: int = 1
-    """How many devices of this machine to use: the seeds are laid over them."""
+    """The number of devices (such as GPUs) of this machine to use.
+    The devices share the seeds, whose number must be a multiple of --devices."""
 
     def run(self) -> None:
         from alphamepol.algorithms.metatraining.run import metatrain
@@ -219,21 +262,26 @@ class Metatrain:
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Do experiments of the paper: the runs, the figures, and a verdict on each claim, with a page that shows it all.
+    """Reproduce experiments of the paper: do their runs, draw their figures, and give a verdict on each claim.
 
-    Runs that experiments share are done once; what is done is skipped and what was begun goes on. Example:
-    alphamepol reproduce slope-adverse --scale quick
+    One HTML page shows all results. A run that several experiments share is done once. If the command is repeated, it
+    skips the runs that are done and continues a run that was interrupted.
+
+    Example: alphamepol reproduce slope-adverse --scale quick
     """
 
     what: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="WHAT …", help_behavior_hint="")]
-    """Claims (then only the runs that they need are done), experiments, or all, also if nothing is given;
-    docs/reproduction.md lists them."""
+    """The experiments or claims to reproduce, which docs/reproduction.md lists, or `all`.
+    For a claim, only the runs that it needs are done. If nothing is given, everything is reproduced."""
     scale: Literal["quick", "paper"] = "quick"
-    """quick: a miniature of each that takes minutes on two cores; paper: the paper's settings, for a GPU."""
+    """The size of the experiments:
+    quick: a miniature of each experiment, which takes minutes on two cores;
+    paper: the settings of the paper, for a GPU."""
     folder: Path | None = None
-    """Where everything goes; runs/reproduction-SCALE if not given."""
+    """The folder of the runs, the figures and the page.
+    If it is not given, runs/reproduction-SCALE is used."""
     dry_run: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Only list the runs, what is done already, and about how long the rest will take on this device."""
+    """Only list the runs: which of them are done, and about how long the others will take on this device."""
 
     def run(self) -> None:
         from alphamepol.reproduction.reproduce import reproduce
@@ -243,15 +291,17 @@ class Reproduce:
 
 @dataclass(frozen=True)
 class Report:
-    """Write one HTML page, which needs nothing but itself: of a reproduction, or of any runs.
+    """Write one HTML page about a reproduction or about any runs. The page needs no other files.
 
     Example: alphamepol report runs/reproduction-quick
     """
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER …", help_behavior_hint="")]
-    """The folder of a reproduction, whose claims are decided anew, or folders of runs."""
+    """The folder of a reproduction, or one or more run folders.
+    The claims of a reproduction are decided again from its runs."""
     out: Path | None = None
-    """The page; report.html in the folder if not given, for several runs here."""
+    """The file of the page. If it is not given, report.html in FOLDER is written.
+    For several runs, report.html in the current folder is written."""
 
     def run(self) -> None:
         from alphamepol.reproduction.reproduce import report
@@ -261,23 +311,26 @@ class Report:
 
 @dataclass(frozen=True)
 class Export:
-    """Write a policy for other libraries.
+    """Write a policy to a file that other libraries can read.
 
-    sb3: a zip that TRPO of sb3_contrib and PPO of stable_baselines3 `load`, ready to go on training.
-    safetensors: weights by name (docs/finetuning.md says which). Example:
-    alphamepol export runs/gridworld-slope-alpha-0.2-seed-0 --to sb3 policy.zip
+    Example: alphamepol export runs/gridworld-slope-alpha-0.2-seed-0 --to sb3 policy.zip
     """
 
     run_folder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The folder of a run that trained policies, a policy file, or the name of a policy that comes with the package."""
+    """The policy to export: the folder of a run that trained policies, a policy file,
+    or the name of a policy that comes with the package, such as gridworld-slope/alpha-0.2."""
     out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")]
-    """The file to write."""
+    """The file to write. Its name must end in .zip for sb3, and in .safetensors for safetensors."""
     to: Literal["sb3", "safetensors"]
-    """The format."""
+    """The format of the file:
+    sb3: a zip file that TRPO of sb3_contrib and PPO of stable_baselines3 can `load` and train further;
+    safetensors: the weights by name; docs/finetuning.md lists the names."""
     seed: int | None = None
-    """Which of the run's policies; the first if not given."""
+    """The seed of the policy in RUN; for a DIAYN run, the number of the policy.
+    If it is not given, the first policy is exported."""
     environment_class: Annotated[str | None, tyro.conf.arg(name="class", metavar="CLASS")] = None
-    """For sb3, the class whose spaces the policy acts in, if not the run's own; needed for a policy file."""
+    """The class whose observation and action spaces are written into an sb3 file.
+    If it is not given, the class of the run is used. For a policy file, it must be given."""
 
     def run(self) -> None:
         from alphamepol.evaluation.export import export
@@ -288,7 +341,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Classes:
-    """List what can be named as CLASS, with members and spaces."""
+    """List the classes of environments that can be given as CLASS, with their members and spaces."""
 
     def run(self) -> None:
         from alphamepol.classes.listing import print_listing_of_classes
@@ -298,10 +351,11 @@ class Classes:
 
 @dataclass(frozen=True)
 class Demo:
-    """Show the point of α: MEPOL against αMEPOL on gridworld-slope with the quick preset, in a minute or two."""
+    """Show what α is for: compare MEPOL and αMEPOL on gridworld-slope with the quick preset, in a minute or two."""
 
     folder: Path = Path("runs/demo")
-    """Where everything goes. A demo that was interrupted goes on; one that is done is shown again."""
+    """The folder of the runs and the pictures.
+    A demo that was interrupted is continued; a demo that is done is shown again."""
     seed: int = 0
     """The seed of both runs."""
 
@@ -312,7 +366,10 @@ class Demo:
 
 
 def _own_class_for_command(class_name: str) -> str:
-    """What commands that read a run need for a class that is a program: no file has a program run."""
+    """Return the option --class for a class of the user's own (FILE.py:FUNCTION), and an empty string for others.
+
+    Commands that read a run need this option, because reading a run folder never runs a program that it names.
+    """
     return f" --class {class_name}" if ":" in class_name else ""
 
 

@@ -1,4 +1,4 @@
-"""The command line: `alphamepol COMMAND …`, its exit statuses, and what its mistakes are told by."""
+"""The command line `alphamepol COMMAND …`: its parser, its exit statuses and its error messages."""
 
 import dataclasses
 import errno
@@ -15,6 +15,7 @@ from alphamepol import __version__
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.presets import Preset, preset, usual_preset, usual_preset_settings
 from alphamepol.algorithms.finetuning.config import FinetuneConfig
+from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT, FINETUNERS
 from alphamepol.algorithms.finetuning.presets import finetuning_preset
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.algorithms.metatraining.presets import metatraining_preset
@@ -39,7 +40,7 @@ INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command line; returns the exit status."""
+    """Run a command line and return its exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments in (["--version"], ["-V"]):
         print(f"alphamepol {__version__}")
@@ -57,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail_in_main("interrupted; nothing was changed", INTERRUPTED)
     except BrokenPipeError:
-        return FAILURE  # nobody reads on
+        return FAILURE  # the reader of the output has closed the pipe
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             cure = (
@@ -73,24 +74,27 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _arguments_to_resume_main(arguments: list[str]) -> str:
-    """The command line that goes on with what was begun."""
+    """Return the command line that continues the interrupted command."""
     resume = ["--resume"] if arguments[0] in ("pretrain", "finetune", "metatrain") else []
     return shlex.join(["alphamepol", *(word for word in arguments if word != "--resume"), *resume])
 
 
 def _parse_main_arguments(arguments: list[str]) -> Any:
-    """Parse twice: defaults depend on the class and the preset, which only a parser can tell for sure."""
-    words = [word.removeprefix("--preset=") for word in arguments]
-    # --help, if asked for, shows a guess.
+    """Parse the arguments twice, because options and defaults depend on the class, the preset and the algorithm.
+
+    Only a parser can tell for sure which arguments are the class and the preset. The first parse uses guesses.
+    """
+    words = [word.removeprefix("--preset=").removeprefix("--algorithm=") for word in arguments]
+    # --help ends the first parse, so that it shows the options and defaults of the guessed class and preset.
     class_name = next(
         (word for word in words[1:] if word in registered_class_names() or ".py:" in word), "gridworld-slope"
     )
     asked: list[Preset] = [known for known in get_args(Preset) if known in words]
     usual = usual_preset(class_name)
-    # The second parse refuses a preset that the paper does not have.
+    # A preset that the class does not have is passed over here. The second parse refuses it.
     defaults = Defaults(
         preset(usual if usual == "own" and asked != ["quick"] else (asked or [usual])[0], class_name),
-        finetuning_preset(class_name),
+        finetuning_preset(class_name, next((word for word in words if word in FINETUNERS), DEFAULT)),
         metatraining_preset("quick" if "quick" in words else "paper", class_name),
     )
     parsed = _parse_main_with_defaults(arguments, defaults)
@@ -112,7 +116,7 @@ def _parse_main_arguments(arguments: list[str]) -> Any:
 
 @dataclass(frozen=True)
 class Defaults:
-    """The settings that single options override."""
+    """The settings of each command before its options override single fields."""
 
     pretraining: PretrainConfig
     finetuning: FinetuneConfig
@@ -120,7 +124,7 @@ class Defaults:
 
 
 def _main_class_of_finetuning(command: Finetune) -> str:
-    """The class that fine-tuning is in: the one given, else that of the first run."""
+    """Return the class that fine-tuning acts in: the given one, otherwise that of the first run or released policy."""
     for init in command.inits if command.environment_class is None else ():
         if (named := init.partition("/")[0]) in registered_class_names() and not Path(init).exists():
             return named  # a policy that comes with the package
@@ -143,7 +147,10 @@ def _parse_main_with_defaults(arguments: list[str], defaults: Defaults) -> Any:
     return tyro.cli(
         commands,
         prog="alphamepol",
-        description="Pre-train one policy, without reward, that explores every environment of a class.",
+        description="Pre-train one policy, without reward, that explores every environment of a class (αMEPOL). Then "
+        "evaluate it, fine-tune it on tasks, and reproduce the experiments of the paper.\n\n"
+        "Start with `alphamepol demo`, which shows the method in a minute or two. `alphamepol classes` lists the "
+        "classes of environments. `alphamepol COMMAND --help` explains a command and all its options.",
         args=arguments,
         config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff),
     )

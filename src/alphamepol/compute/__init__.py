@@ -1,1 +1,1 @@
-"""What computing takes: random keys, mapping over seeds and rows, devices, the machine."""
+"""Tools for computing: random keys, mapping over seeds and rows, devices, the machine, and a stopwatch."""

@@ -1,7 +1,7 @@
-"""Several devices: seeds, mini-batches or tasks that run side by side are laid over them.
+"""Several devices that share the work of seeds, mini-batches or tasks.
 
-Within `using_devices`, `lay_over_devices` spreads arrays over the devices along one of their leading axes, and
-`share_among_devices` has each device work on its part of them.
+Inside `using_devices`, `lay_over_devices` distributes arrays over the devices along one of their leading axes.
+`share_among_devices` lets each device work on its own part of the arrays.
 """
 
 import time
@@ -18,7 +18,7 @@ _AXIS = "devices"
 
 @contextmanager
 def using_devices(devices: int) -> Iterator[None]:
-    """Let what happens inside use so many devices."""
+    """Let the code inside the context use the first `devices` devices."""
     if devices == 1:
         yield
         return
@@ -28,7 +28,7 @@ def using_devices(devices: int) -> Iterator[None]:
 
 @contextmanager
 def using_one_device() -> Iterator[None]:
-    """Let what happens inside use the first device only, where several are in use."""
+    """Let the code inside the context use the first device only, even if several are in use outside."""
     if not has_several_devices():
         yield
         return
@@ -37,16 +37,21 @@ def using_one_device() -> Iterator[None]:
 
 
 def has_several_devices() -> bool:
-    """Whether there are several devices to share work; inside of `share` each works by itself."""
+    """Tell whether several devices can share work.
+
+    The answer is no inside `share_among_devices`, because there each device works by itself.
+    """
     mesh = jax.sharding.get_abstract_mesh()
     return _AXIS in mesh.axis_names and _AXIS not in mesh.manual_axes
 
 
 def share_among_devices(function: Callable[..., Any], common: Any, *stacked: Any) -> Any:
-    """A function of something common and of arrays that are stacked along a leading axis: each device applies it to
-    its part of these, if parts can be equal.
+    """Apply a function to a common value and to arrays that are stacked along a leading axis, on all devices at once.
 
-    What it gives must be stacked the same way. Derivatives are to be taken inside.
+    Each device works on an equal part of the stacked arrays. If equal parts are not possible, or if only one device is
+    in use, the function is applied once to the whole arrays.
+
+    The result must be stacked along a leading axis, too. Derivatives must be taken inside the function.
     """
     leaves = jax.tree.leaves(stacked)
     if not has_several_devices() or any(len(leaf) % jax.sharding.get_abstract_mesh().size for leaf in leaves):
@@ -57,8 +62,11 @@ def share_among_devices(function: Callable[..., Any], common: Any, *stacked: Any
 
 
 def lay_over_devices(tree: Any, axes: int = 1) -> Any:
-    """Arrays that are stacked along so many leading axes, over the devices: along the first axis that is a multiple
-    of their number, else on each of them."""
+    """Distribute the arrays of a tree over the devices. `axes` is the number of leading axes that may be divided.
+
+    An array is divided along the first of these axes whose length is a multiple of the number of devices. If there is
+    no such axis, every device holds the whole array.
+    """
     if not has_several_devices():
         return tree
     mesh = jax.sharding.get_mesh()
@@ -72,17 +80,17 @@ def lay_over_devices(tree: Any, axes: int = 1) -> Any:
 
 
 def move_to_one_device(tree: Any) -> Any:
-    """Arrays that were laid over several devices, on the first of them."""
+    """Move arrays that are distributed over several devices to the first device."""
     return jax.device_put(tree, jax.local_devices()[0])
 
 
 def device_name() -> str:
-    """The device that computes, e.g. "NVIDIA H200" or "cpu"."""
+    """Return the name of the device that computes, e.g. "NVIDIA H200" or "cpu"."""
     return jax.devices()[0].device_kind
 
 
 def wait_for_devices(tree: Any) -> Any:
-    """Block until all arrays are computed, but let Ctrl-C through (JAX's own waiting does not)."""
+    """Wait until all arrays are computed, and return them. Ctrl-C works meanwhile; in JAX's own waiting it does not."""
     leaves: list[Any] = [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array)]
     for leaf in leaves:
         pause = 1e-4
@@ -93,7 +101,10 @@ def wait_for_devices(tree: Any) -> Any:
 
 
 def device_for_little_work() -> Any:
-    """Where little at a time is quickest: the CPU, whatever accelerator there is, unless JAX is kept from it."""
+    """Return the device on which small computations are fastest: the CPU, even if there is an accelerator.
+
+    If JAX is not allowed to use the CPU, return the first device.
+    """
     try:
         return jax.local_devices(backend="cpu")[0]
     except RuntimeError:

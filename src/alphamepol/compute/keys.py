@@ -1,8 +1,9 @@
-"""Random keys: one per seed, one per purpose, and every salt that sets random numbers apart.
+"""Random keys: one per seed, one per purpose, and every salt that keeps random numbers independent.
 
-A salt is folded into a key, so that two uses of one key draw different numbers. Small numbers are the counts of epochs,
-iterations, steps, tasks or members, which are folded in as well; salts are far above them. Two salts may be equal if
-no key meets both. The values are part of what "same seed, same bits" means: they never change.
+A salt is a number that is folded into a key, so that two uses of one key draw different numbers. The numbers of epochs,
+iterations, steps, tasks and members are folded into keys as well. They are small, and salts are far above them. Two
+salts may be equal if they are never folded into the same key. The values must never change, because the same seed must
+give the same bits.
 """
 
 from functools import partial
@@ -14,31 +15,35 @@ import numpy as np
 from jaxtyping import Array, Key, PRNGKeyArray
 
 DYNAMICS = 1 << 27
-"""The comparison of dynamics, apart from trajectories."""
+"""The salt for the comparison of dynamics, which keeps it independent of the trajectories."""
 SUBSETS = 1 << 28
-"""MEPOL's random subsets of mini-batches, apart from trajectories."""
+"""The salt for MEPOL's random subsets of mini-batches, which keeps them independent of the trajectories."""
 RESETS = 1 << 29
-"""Resets of host environments, apart from actions; the number of the step is added."""
+"""The salt for resets of host environments, which keeps them independent of the actions. The step number is added."""
 FIRST_LOOK = 1 << 29
-"""The first trajectories of untrained policies, apart from the keys that policies are built with."""
+"""The salt for the first trajectories of untrained policies. The unsalted keys build the policies."""
 FEATURE_NOISE = 1 << 29
-"""Noise on particles, apart from trajectories."""
+"""The salt for noise on particles, which keeps it independent of the trajectories."""
 ENCODER_NOISE = 1 << 30
-"""Noise on encoded images, apart from trajectories and from noise on particles."""
+"""The salt for noise on encoded images. This noise is independent of the trajectories and of the noise on particles."""
 MEMORY = 1 << 30
-"""A policy's memory, far from the keys of its layers, which `split` makes as `fold_in` of small numbers does."""
+"""The salt for a policy's memory.
+
+The keys of the policy's layers come from `split`, which makes the same keys as `fold_in` of small numbers. The salt is
+far above these numbers, so that the memory never gets the key of a layer.
+"""
 POLICY_TRUNK = (1 << 30) + 1
-"""A policy's convolutions, apart from its layers and its memory."""
+"""The salt for a policy's convolutions, which keeps them independent of its layers and its memory."""
 NETWORK_TRUNK = 1 << 30
-"""The convolutions of critics and discriminators, apart from their layers."""
+"""The salt for the convolutions of critics and discriminators, which keeps them independent of the layers."""
 FINETUNING = 1 << 30
-"""Fine-tuning, apart from pre-training with the same seed; the number of the task is added."""
+"""The salt for fine-tuning, which keeps it independent of pre-training with the same seed. The task number is added."""
 GOALS = FINETUNING - 1
-"""The draw of goals."""
+"""The salt for drawing goals."""
 
 
 def seed_keys(seeds: list[int]) -> Key[Array, " seeds"]:
-    """One random key per seed."""
+    """Return one random key per seed."""
     return _keys_of_seeds(np.array(seeds, np.uint32))
 
 
@@ -46,12 +51,12 @@ _keys_of_seeds = jax.jit(jax.vmap(jax.random.key))
 
 
 def goal_key(seed: int) -> PRNGKeyArray:
-    """The key that goals are drawn with, the same for every initial policy."""
+    """Return the key for drawing goals, which is the same for every initial policy."""
     return jax.random.fold_in(jax.random.key(seed), GOALS)
 
 
 def finetuning_keys(seed: int, seeds: int, tasks: int) -> Key[Array, " rows"]:
-    """A key for each task and seed, seeds of a task side by side."""
+    """Return a key for each task and seed. The keys of one task are adjacent."""
     return _finetuning_keys_of_seeds(seed_keys(list(range(seed, seed + seeds))), tasks)
 
 
@@ -62,7 +67,7 @@ def _finetuning_keys_of_seeds(keys: Key[Array, " seeds"], tasks: int) -> Key[Arr
 
 
 class Purposes(eqx.Module):
-    """Independent keys of each seed, by what they are for."""
+    """The independent keys of each seed, by their purpose."""
 
     policy: Key[Array, " seeds"]
     epochs: Key[Array, " seeds"]
@@ -71,6 +76,6 @@ class Purposes(eqx.Module):
 
 @jax.jit
 def split_keys_by_purpose(keys: Key[Array, " seeds"]) -> Purposes:
-    """Keys for building the policy, for the epochs and for evaluation."""
+    """Split the key of each seed into keys for building the policy, for the epochs and for evaluation."""
     parts = jax.vmap(lambda key: jax.random.split(key, 3))(keys)
     return Purposes(parts[:, 0], parts[:, 1], parts[:, 2])

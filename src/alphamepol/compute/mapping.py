@@ -1,4 +1,4 @@
-"""How a function of one thing is mapped over many: seeds, mini-batches, rows."""
+"""Ways to map a function of one seed, mini-batch or row over many."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,20 +11,24 @@ from alphamepol.compute.devices import has_several_devices, share_among_devices
 
 
 def mapped_rows_per_product(pixels: int = 0) -> int:
-    """Rows that a network is fed at once: on a CPU what stays in its cache, on an accelerator what fills it.
+    """Return the number of rows that a network processes at once.
 
-    Fewer where rows are large images, of which convolutions keep many times their size.
+    On a CPU the rows fit into its cache; on an accelerator there are enough of them to keep it busy. The number is
+    smaller if rows are large images, because convolutions store many times the size of an image.
     """
     rows = 1600 if jax.default_backend() == "cpu" else 100_000
     return max(1, min(rows, 300 * rows // max(1, pixels)))
 
 
 def map_leading_axis(function: Callable[..., Any], **common: Any) -> Callable[..., Any]:
-    """Map over the leading axis of all arguments: at once on accelerators, one after the other on a CPU.
+    """Map a function over the leading axis of all arguments: all items at once on an accelerator, in a loop on a CPU.
 
-    A CPU is full with one seed, or one mini-batch, whose work then stays in its cache; and in a loop no seed waits
-    for another. Several devices share what is mapped over; if they cannot do so equally, they share every one of it.
-    Arrays that are the same for all are to be `common`, keyword arguments of the function, and not closed over.
+    One seed or one mini-batch is enough work for a CPU, and its data then stays in the cache. In a loop, no seed waits
+    for another one to converge. Several devices share the items equally. If that is not possible, they loop over the
+    items and share the work of each item.
+
+    Arrays that are the same for all items must be given as `common`, the keyword arguments of the function. The
+    function must not close over them.
     """
 
     def mapped(common: dict[str, Any], *arguments: Any) -> Any:
@@ -36,14 +40,14 @@ def map_leading_axis(function: Callable[..., Any], **common: Any) -> Callable[..
 
 
 def largest_divisor_for_mapping(number: int, most: int) -> int:
-    """The largest number up to `most` that divides another, at least 1."""
+    """Return the largest divisor of `number` that is not above `most`; it is at least 1."""
     return max(size for size in range(1, max(1, min(number, most)) + 1) if number % size == 0)
 
 
 def map_rows(function: Callable[..., Any], rows: Any, most: int) -> Any:
-    """A function of many rows applied to the pieces of `cut_rows_for_mapping`.
+    """Apply a function of many rows to the pieces that `cut_rows_for_mapping` gives, one piece after the other.
 
-    With `jax.checkpoint` of the function, a gradient needs the memory of one piece.
+    If the function is wrapped in `jax.checkpoint`, a gradient needs the memory of one piece only.
     """
     count = len(jax.tree.leaves(rows)[0])
     pieces = jax.tree.map(lambda leaf: cut_rows_for_mapping(leaf, most), rows)
@@ -52,7 +56,7 @@ def map_rows(function: Callable[..., Any], rows: Any, most: int) -> Any:
 
 
 def cut_rows_for_mapping(rows: Shaped[Array, "rows ..."], most: int) -> Shaped[Array, "pieces size ..."]:
-    """Equally large pieces of at most so many rows, the last filled with zeros."""
+    """Cut rows into pieces of equal size, with at most `most` rows each. The last piece is padded with zeros."""
     pieces = -(-len(rows) // most)
     size = -(-len(rows) // pieces)
     padded = jnp.pad(rows, [(0, pieces * size - len(rows))] + [(0, 0)] * (rows.ndim - 1))
@@ -60,5 +64,8 @@ def cut_rows_for_mapping(rows: Shaped[Array, "rows ..."], most: int) -> Shaped[A
 
 
 def traced_number(number: float) -> Float[Array, ""]:
-    """A number as an array, which a compiled program takes as it comes: another value compiles nothing anew."""
+    """Return a number as an array, so that it is an input of a compiled program.
+
+    Another value of the number then needs no new compilation.
+    """
     return jnp.array(number, jnp.float32)

@@ -1,20 +1,21 @@
-"""Orthonormal columns."""
+"""The orthonormalisation of the columns of a matrix."""
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 DEPENDENT = 1e-5
-"""The part of a column that must be left over when what is along earlier ones is taken away."""
+"""The smallest share of a column's length that must remain once its components along earlier columns are removed."""
 
 
 def orthonormal(matrix: Float[Array, "rows columns"]) -> Float[Array, "rows columns"]:
-    """The columns made orthonormal one after the other (Gram and Schmidt's way, twice, which rounding asks for).
+    """Make the columns orthonormal one after the other, by the Gram–Schmidt process.
 
-    A column that depends on earlier ones becomes zero.
+    Each column is orthogonalised twice, because of rounding. A column that depends on earlier columns becomes zero.
 
-    Not `jax.numpy.linalg.qr`, which gives the same: on a CPU two of those at once, of many matrices each, can wait for
-    each other for ever. Their parts are queued behind themselves in XLA's pool of threads (seen with jaxlib 0.10.2).
+    `jax.numpy.linalg.qr` gives the same result, but it can deadlock on a CPU. Two calls at the same time, with many
+    matrices each, can wait for each other for ever, because their parts are queued behind themselves in XLA's thread
+    pool (seen with jaxlib 0.10.2).
     """
 
     def settle(j: Int[Array, ""], done: Float[Array, "rows columns"]) -> Float[Array, "rows columns"]:

@@ -1,4 +1,4 @@
-"""Seconds per phase, with compilation counted apart from the phase that waited for it."""
+"""A stopwatch for the phases of a run. Compilation is counted separately, not in the phase that waits for it."""
 
 import time
 from collections import defaultdict
@@ -15,7 +15,7 @@ _compiling = 0.0
 
 def _add_compilation_to_stopwatch(event: str, duration_secs: float, **_: Any) -> None:
     global _compiling
-    # Tracing is left out: its events are nested and would count twice.
+    # Tracing is left out: its events are nested and would be counted twice.
     if event in ("/jax/core/compile/backend_compile_duration", "/jax/core/compile/jaxpr_to_mlir_module_duration"):
         _compiling += duration_secs
 
@@ -24,8 +24,11 @@ monitoring.register_event_duration_secs_listener(_add_compilation_to_stopwatch)
 
 
 class Stopwatch:
-    """Adds up the seconds of named phases: those that make up a step of the work, evaluation, and, wherever it
-    happens, compilation."""
+    """A stopwatch that adds up the seconds of named phases.
+
+    The constructor takes the names of the phases that a step of the work consists of. Other phases, such as evaluation,
+    are counted besides. Compilation has its own entry, in whichever phase it happens.
+    """
 
     def __init__(self, *phases: str) -> None:
         self.phases = phases
@@ -42,12 +45,12 @@ class Stopwatch:
             self.seconds[name] += time.perf_counter() - start - (_compiling - compiled)
 
     def lap(self) -> Callable[[], dict[str, float]]:
-        """Start a lap; calling the result gives the seconds of each phase since then."""
+        """Start a lap, and return a function that gives the seconds of each phase since then."""
         start = dict(self.seconds)
         return lambda: {name: self.seconds[name] - start.get(name, 0.0) for name in self.phases}
 
     def so_far(self) -> dict[str, float]:
-        """Seconds per phase and in total, those of earlier parts of the run included."""
+        """Return the seconds per phase and in total, including those of earlier parts of the run."""
         total = self._total_before + time.perf_counter() - self._start
         compilation = self.seconds[COMPILATION] + _compiling - self._compiled
         named = (*self.phases, *(name for name in (DIAGNOSTICS, EVALUATION) if name in self.seconds))
@@ -55,11 +58,11 @@ class Stopwatch:
 
     @property
     def working(self) -> float:
-        """Seconds of the phases of the work, without evaluation and compilation."""
+        """The seconds of the phases of the work, without evaluation and compilation."""
         return sum(self.seconds[name] for name in self.phases)
 
     def add(self, earlier: dict[str, float]) -> None:
-        """Count what an earlier part of the run has used, as `so_far` gave it."""
+        """Add the seconds of an earlier part of the run, as `so_far` returned them."""
         self._total_before += earlier["total"]
         for name in earlier.keys() - {"total"}:
             self.seconds[name] += earlier[name]

@@ -1,1 +1,1 @@
-"""What an agent can act in."""
+"""The environments that an agent can act in."""

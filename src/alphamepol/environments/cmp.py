@@ -13,109 +13,182 @@ from alphamepol.environments.maps import Map
 
 
 class Member(eqx.Module):
-    """One environment of a class: its spaces, and how its states are read. Methods work on one state.
+    """One environment of a class: its spaces, and the functions that read its states.
 
-    The abstract methods and properties are what every member has. The others have a value that suits most members, and
-    a member that has more overrides them. What only some members can do is a protocol: `HasPlace`, `HasFreeSpace`,
-    `HasCells`.
+    Each method works on one state, without a batch axis. Every member implements the abstract methods and properties.
+    The other properties have a default that suits most members, and a member may override them. The protocols
+    `HasPlace`, `HasFreeSpace` and `HasCells` declare the methods that only some members have.
     """
 
     @property
     @abstractmethod
     def observation_space(self) -> gymnasium.Space:
-        """The space of what `observe` returns, the same for every member of a class."""
+        """The space of the observations that `observe` returns. It is the same for every member of a class."""
 
     @property
     @abstractmethod
     def action_space(self) -> gymnasium.Space:
-        """The space of actions, the same for every member of a class."""
+        """The space of the actions. It is the same for every member of a class."""
 
     @property
     @abstractmethod
     def entropy_ceiling(self) -> float:
-        """The largest differential entropy that features can have: ln of their volume, `math.inf` if unknown."""
+        """The largest differential entropy that particles can have, in nats.
+
+        It is the logarithm of the volume that particles can fill, or `math.inf` if this volume is unknown.
+        """
 
     @abstractmethod
     def observe(self, state: PyTree[Array]) -> Shaped[Array, "..."]:
-        """Return what the policy sees of a state."""
+        """Return the observation of a state, which the policy acts on."""
 
     @abstractmethod
     def features(self, state: PyTree[Array]) -> Float[Array, " features"]:
-        """Return the particle of a state: the vector whose entropy counts."""
+        """Return the particle of a state: the feature vector that counts for the entropy."""
 
     @abstractmethod
     def ended(self, state: PyTree[Array]) -> Bool[Array, ""]:
-        """Tell whether the trajectory is over once this state is reached."""
+        """Tell whether a trajectory ends when it reaches this state."""
 
     @property
     def map(self) -> Map | None:
-        """The ground that the member is on, for pictures; None if it is on none."""
+        """The map of the member, which figures draw. None (the default) if the member has no map."""
         return None
 
     @property
     def tasks(self) -> tuple[Any, ...]:
-        """The member's own tasks (`alphamepol.Task`) for fine-tuning; none if goals are to be drawn."""
+        """The member's own tasks (`alphamepol.Task`) for fine-tuning.
+
+        If the tuple is empty (the default), fine-tuning draws random goals instead.
+        """
         return ()
 
     @property
     def time_limit(self) -> float:
-        """The steps after which the environment itself cuts an episode."""
+        """The number of steps after which the environment itself truncates an episode. The default is no limit."""
         return math.inf
 
     @property
     def reward_lasts(self) -> float:
-        """The steps after which a goal is worth nothing any more."""
+        """The largest number of steps for which the reward of a goal is defined. The default is no limit."""
         return math.inf
 
     @property
     def gives_reward(self) -> bool:
-        """Whether the member rewards its agent by itself."""
+        """Tell whether the member has a reward of its own. The default is False."""
         return False
 
 
 class CMP(Member):
-    """A member written in JAX. Its array fields are its parameters.
+    """A member written in JAX: an environment without a reward, whose array fields are its parameters.
 
-    A member of your own is any final subclass with these methods and properties and those of `Member`. Members of one
-    class must have the same structure (fields of equal shapes) and spaces, so that they can be stacked and run side by
-    side.
+    Subclass `CMP` to write an environment of your own; it is an `equinox.Module`. `EnvironmentClass` then stacks the
+    members of a class, and one compiled program steps them side by side. For this, all members of a class must be of
+    one type, with fields of equal shapes and with equal spaces.
+
+    A subclass implements these methods. Each one works on a single state and must be traceable by JAX. A state is any
+    pytree of arrays.
+
+    - `reset(*, key)`: draw an initial state.
+    - `step(state, action, *, key)`: draw the state that follows `state` under `action`.
+    - `observe(state)`: return the observation that the policy acts on.
+    - `features(state)`: return the particle, the feature vector that counts for the entropy, of shape (features,).
+    - `ended(state)`: tell whether a trajectory ends when it reaches this state.
+
+    A subclass also implements these properties.
+
+    - `observation_space`, `action_space`: Gymnasium spaces.
+    - `entropy_ceiling`: the largest possible entropy of particles in nats, or `math.inf` if it is unknown.
+
+    A subclass may override the properties `map`, `tasks`, `time_limit`, `reward_lasts` and `gives_reward`. It may also
+    have the methods `draw_place(*, key)` and `explain_no_place(place)`, so that random goals can be drawn in it.
+
+    **Example**
+
+    ```python
+    import gymnasium
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    import alphamepol as am
+
+
+    class Line(am.CMP):
+        wind: jax.Array
+
+        @property
+        def observation_space(self):
+            return gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
+
+        @property
+        def action_space(self):
+            return gymnasium.spaces.Box(-0.1, 0.1, (1,), np.float32)
+
+        @property
+        def entropy_ceiling(self):
+            return 0.0  # the logarithm of the length of the line
+
+        def reset(self, *, key):
+            return jax.random.uniform(key, (1,))
+
+        def step(self, state, action, *, key):
+            return jnp.clip(state + jnp.clip(action, -0.1, 0.1) + self.wind, 0.0, 1.0)
+
+        def observe(self, state):
+            return state
+
+        def features(self, state):
+            return state
+
+        def ended(self, state):
+            return jnp.array(False)
+
+
+    members = {"calm": Line(jnp.array(0.0)), "windy": Line(jnp.array(0.25))}
+    lines = am.EnvironmentClass(members, probabilities=[0.8, 0.2])
+    print(lines["windy"].step(jnp.array([0.5]), jnp.array([0.0]), key=jax.random.key(0)))  # [0.75]
+    ```
     """
 
     @abstractmethod
     def reset(self, *, key: PRNGKeyArray) -> PyTree[Array]:
-        """Draw an initial state."""
+        """Draw an initial state with a random key."""
 
     @abstractmethod
     def step(self, state: PyTree[Array], action: Shaped[Array, "..."], *, key: PRNGKeyArray) -> PyTree[Array]:
-        """Draw the state that follows `state` under `action`."""
+        """Draw the state that follows `state` under `action`, with a random key."""
 
 
 @runtime_checkable
 class HasPlace(Protocol):
-    """A member that is somewhere on a map which its particles do not tell."""
+    """A member whose agent has a place on a map, and whose particles do not contain this place."""
 
     def place(self, state: PyTree[Array]) -> Float[Array, "2"]:
-        """Return where the agent is."""
+        """Return the place of the agent on the map, of shape (2,)."""
         ...
 
 
 @runtime_checkable
 class HasFreeSpace(Protocol):
-    """A member in which goals can be drawn and checked."""
+    """A member in which random goals can be drawn, and given goals can be checked."""
 
     def draw_place(self, *, key: PRNGKeyArray) -> Float[Array, " features"]:
         """Draw a place uniformly from the free space."""
         ...
 
     def explain_no_place(self, place: Sequence[float | int]) -> str | None:
-        """Say why nothing can ever be at `place`, as the end of a sentence; None if something can."""
+        """Return the reason why a goal cannot be at `place`, or None if it can.
+
+        The reason is the end of an error message, such as "which is inside a wall; choose a place in the free space".
+        """
         ...
 
 
 @runtime_checkable
 class HasCells(Protocol):
-    """A member whose goals are things in its cells."""
+    """A member whose goals are objects in the cells of its grid."""
 
     def with_goal(self, cell: Int[Array, "2"]) -> Member:
-        """Return the same member with a goal in a cell (column, row)."""
+        """Return a copy of the member that has a goal in a cell (column, row)."""
         ...

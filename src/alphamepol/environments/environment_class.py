@@ -23,23 +23,45 @@ AnyMember = TypeVar("AnyMember", bound=CMP)
 
 
 class EnvironmentClass(eqx.Module, Generic[AnyMember]):
-    """Members that share spaces and differ in dynamics, with the probability p_M that each is met.
+    """A class of environments written in JAX: its members, and the probability p_M of each.
 
-    `members` is one module whose array fields have a leading axis over the members, so that one compiled program
-    serves trajectories of different members side by side. `environment_class["GWN"]` or `environment_class[1]` is
-    one member; inside `jit` the number may be traced.
+    The members have equal spaces and differ in their dynamics. `environment_class["GWN"]` and `environment_class[1]`
+    return one member, and `len(environment_class)` is the number of members. Inside `jit` the number may be a traced
+    integer.
 
     **Arguments**
 
-    - `members`: name → member; all of one type, with fields of equal shapes and equal spaces.
-    - `probabilities`: one per member, summing to 1; uniform if not given.
-    - `name`: what reports call the class.
+    - `members`: a dictionary from names to members (`CMP`). All members must be of one type, with fields of equal
+      shapes and with equal spaces.
+    - `probabilities`: one number per member; they must sum to 1. The default is a uniform distribution.
+    - `name`: the name of the class in reports.
+
+    **Raises**
+
+    - `InputError`: if there is no member, if the members cannot be stacked, or if `probabilities` is not a
+      distribution over the members.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+
+    members = {"level": am.Gridworld(".."), "steep": am.Gridworld("..", slope="south")}
+    slopes = am.EnvironmentClass(members, probabilities=[0.8, 0.2], name="slopes")
+    print(slopes.names, slopes.probabilities)  # ('level', 'steep') (0.8, 0.2)
+    print(slopes["steep"].action_space)
+    ```
     """
 
     members: AnyMember
+    """All members as one module. Its array fields have a leading axis over the members, so that one compiled program
+    can step trajectories of different members side by side."""
     names: tuple[str, ...] = eqx.field(static=True)
+    """The names of the members, in the order of their numbers."""
     probabilities: tuple[float, ...] = eqx.field(static=True)
+    """The distribution p_M: one probability per member."""
     name: str = eqx.field(static=True)
+    """The name of the class in reports."""
 
     def __init__(
         self, members: Mapping[str, AnyMember], probabilities: Sequence[float] | None = None, name: str = "custom"
@@ -60,25 +82,28 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
         return take_from_trees(self.members, number)
 
     def index(self, name: str) -> int:
-        """The number of a member."""
+        """Return the number of the member with this name. Raises an `InputError` if there is no such member."""
         return find_member_of_class(name, self.names, self.name)
 
     def with_probabilities(self, probabilities: Sequence[float]) -> "EnvironmentClass[AnyMember]":
-        """The same members under another distribution."""
+        """Return a class with the same members and other probabilities."""
         return EnvironmentClass({name: self[name] for name in self.names}, probabilities, name=self.name)
 
     def renamed(self, name: str) -> "EnvironmentClass[AnyMember]":
-        """The same class under another name."""
+        """Return the same class under another name."""
         return EnvironmentClass({name: self[name] for name in self.names}, self.probabilities, name=name)
 
     @property
     def fingerprint(self) -> str:
-        """What tells these members from others of the same names: a hash of their parameters."""
+        """The SHA-256 hash of the members' parameters.
+
+        A run that is resumed compares this hash, to notice members that have changed but kept their names.
+        """
         return hashlib.sha256(pack_arrays(self.members, {})).hexdigest()
 
 
 def find_member_of_class(which: str | int | np.integer | Array, names: Sequence[str], class_name: str) -> int:
-    """The number of a member that is given by name or number."""
+    """Return the number of a member that is given by its name or its number."""
     if isinstance(which, str):
         if which not in names:
             hint = difflib.get_close_matches(which, names, 1)
@@ -97,7 +122,7 @@ def draw_members_of_class(probabilities: Sequence[float], count: int, *, key: PR
 
 
 def check_class_probabilities(probabilities: Sequence[float], names: Sequence[str]) -> tuple[float, ...]:
-    """Refuse what is not a distribution over the members."""
+    """Return the probabilities as floats, or raise an `InputError` if they are no distribution over the members."""
     given = " ".join(f"{p:g}" for p in probabilities)
     if len(probabilities) != len(names):
         raise InputError(f"probabilities: {given} was given; one number per member is needed ({', '.join(names)})")
@@ -113,8 +138,8 @@ def _stack_members_of_class(members: Mapping[str, AnyMember]) -> AnyMember:
     for path, leaf in jax.tree.leaves_with_path(first):
         if not eqx.is_array_like(leaf):
             raise InputError(
-                f"members: {first_name!r} has a field {jax.tree_util.keystr(path)} that is no array; declare what is "
-                "not a parameter with equinox.field(static=True)"
+                f"members: {first_name!r} has a field {jax.tree_util.keystr(path)} that is not an array; declare "
+                "fields that are not parameters with equinox.field(static=True)"
             )
     for name, member in others:
         if jax.tree.structure(member) != jax.tree.structure(first):
@@ -132,6 +157,6 @@ def _stack_members_of_class(members: Mapping[str, AnyMember]) -> AnyMember:
             if getattr(member, space) != getattr(first, space):
                 raise InputError(
                     f"members: {name!r} and {first_name!r} differ in {space}: "
-                    f"{getattr(member, space)} and {getattr(first, space)}"
+                    f"{getattr(member, space)} and {getattr(first, space)}; members of one class must have equal spaces"
                 )
     return stack_trees(list(members.values()))

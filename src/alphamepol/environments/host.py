@@ -1,6 +1,6 @@
-"""Classes of environments that are not written in JAX: they run on the host, in processes or threads of a fleet."""
+"""Host classes: environments that are not written in JAX. A fleet runs them on the host, in processes or threads."""
 
-# Fields of `HostMember` stand for properties of `Member`.
+# Some fields of `HostMember` override properties of `Member`.
 # pyright: reportIncompatibleMethodOverride=false
 
 import hashlib
@@ -22,37 +22,49 @@ from alphamepol.errors import InputError
 
 
 class HostState(eqx.Module):
-    """What a host environment shows of its state; tasks are functions of it."""
+    """The part of a host environment's state that is known. Tasks compute rewards from it."""
 
     observation: Float[Array, "*rows observation"]
+    """The observation as a flat vector."""
     particle: Float[Array, "*rows features"]
-    """The vector whose entropy counts."""
+    """The feature vector that counts for the entropy."""
     reward: Float[Array, "*rows"]
-    """The environment's own, of the step that led here."""
+    """The environment's own reward for the step that led to this state."""
     over: Bool[Array, "*rows"]
-    """Whether the environment has ended the episode."""
+    """True if the environment has ended the episode."""
 
 
 @dataclass(frozen=True, eq=False)
 class Spaces:
-    """What is observed and done, both as vectors, but for images. Spaces cannot be hashed; this can, as itself."""
+    """The observation space and the action space of a host member.
+
+    Observations are images or flat vectors. Gymnasium spaces cannot be hashed, but static fields of a module must be
+    hashable. Therefore this class wraps them and is hashed by its identity.
+    """
 
     observation: gymnasium.Space
     action: gymnasium.Space
 
 
 class HostMember(Member):
-    """One member of a host class: what is known of it without running it."""
+    """The description of one member of a host class. The environment itself is run by the fleet of the class."""
 
     spaces: Spaces = eqx.field(static=True)
+    """The observation space and the action space."""
     feature_size: int = eqx.field(static=True)
+    """The number of values in a particle."""
     ceiling: float = eqx.field(static=True, default=math.inf)
+    """The largest possible entropy of particles in nats, or `math.inf` if it is unknown."""
     time_limit: float = eqx.field(static=True, default=math.inf)
+    """The number of steps after which the environment itself truncates an episode."""
     tasks: tuple[Any, ...] = ()
+    """The member's own tasks (`alphamepol.Task`) for fine-tuning."""
     endless: bool = eqx.field(static=True, default=False)
-    """Whether pre-training goes on where the environment ends an episode."""
+    """True if pre-training steps on, without a reset, after the environment has ended the episode."""
     map: Map | None = eqx.field(static=True, default=None)
+    """The map that figures draw. None if the member has no map."""
     gives_reward: bool = eqx.field(static=True, default=True)
+    """True if the environment has a reward of its own."""
 
     @property
     def observation_space(self) -> gymnasium.Space:
@@ -64,7 +76,7 @@ class HostMember(Member):
 
     @property
     def observation_size(self) -> int:
-        """How many numbers an observation has; states hold it as a vector."""
+        """The number of values in one observation. States hold the observation as a flat vector."""
         return int(np.prod(self.spaces.observation.shape or ()))
 
     @property
@@ -72,7 +84,7 @@ class HostMember(Member):
         return self.ceiling
 
     def blank_state(self) -> HostState:
-        """A state of the right shapes, with nothing in it."""
+        """Return a state of the right shapes that is zero everywhere."""
         return HostState(
             jnp.zeros(self.observation_size), jnp.zeros(self.feature_size), jnp.zeros(()), jnp.zeros((), bool)
         )
@@ -89,17 +101,23 @@ class HostMember(Member):
 
 @dataclass(frozen=True)
 class Board:
-    """Where the stations of a fleet report: each holds one environment at a time, and a row of every array."""
+    """The arrays into which a fleet writes the results of its stations.
+
+    A station runs one environment at a time. Each station has one row in every array.
+    """
 
     observations: Float[np.ndarray, "stations observation"]
+    """The observations as flat vectors."""
     particles: Float[np.ndarray, "stations features"]
+    """The feature vectors that count for the entropy."""
     rewards: Float[np.ndarray, " stations"]
+    """The environment's own reward for the last step."""
     over: Bool[np.ndarray, " stations"]
-    """Whether the environment has ended the episode."""
+    """True if the environment has ended the episode."""
     cut: Bool[np.ndarray, " stations"]
-    """Whether it would go on, but a time limit has cut it."""
+    """True if a time limit has truncated the episode, which has not ended by itself."""
     together: int
-    """How many stations can be in use at once."""
+    """The number of stations that can be in use at once."""
 
     @classmethod
     def empty(cls, stations: int, member: HostMember, together: int) -> "Board":
@@ -115,10 +133,13 @@ class Board:
 
 @runtime_checkable
 class Fleet(Protocol):
-    """What resets and steps host environments, many side by side."""
+    """The interface of a fleet, which resets and steps many host environments side by side.
+
+    Stations are the rows of a `Board`. A fleet knows the members by their numbers.
+    """
 
     def board(self, trajectories: int) -> Board:
-        """The stations to use for that many trajectories."""
+        """Return the board to use for this number of trajectories."""
         ...
 
     def reset(
@@ -128,32 +149,65 @@ class Fleet(Protocol):
         members: Int[np.ndarray, " some"],
         seeds: UInt32[np.ndarray, " some"],
     ) -> None:
-        """Begin an episode in a member at each of some stations; its seed decides all that is left to chance."""
+        """Begin an episode at each of the given stations, and write its start to the board.
+
+        `members` are the numbers of the members to act in, and `seeds` the seeds of the episodes. The seed determines
+        everything that is random in the episode.
+        """
         ...
 
     def step(
         self, board: Board, stations: Int[np.ndarray, " some"], actions: Shaped[np.ndarray, "stations ..."]
     ) -> None:
-        """Take one step at each of some stations; the actions are of all."""
+        """Take one step at each of the given stations, and write the result to the board.
+
+        `actions` has a row for every station of the board, also for stations that take no step.
+        """
         ...
 
     def close(self) -> None:
-        """Let go of processes and threads; the next reset starts them again."""
+        """Release all processes and threads. A reset after this call must work again."""
         ...
 
 
 class HostClass:
-    """Members that run on the host, with the probability p_M that each is met.
+    """A class of environments that run on the host, outside of JAX: its members, and the probability p_M of each.
 
-    It stands wherever an `EnvironmentClass` does. Build one with `gymnasium_class`, or from a fleet of your own.
+    All commands except `metatrain` take a `HostClass` as well as an `EnvironmentClass`. `gymnasium_class` builds one
+    from Gymnasium environments. Call the constructor yourself only if you have written a fleet of your own.
+
+    `host_class["heavy"]` and `host_class[1]` return the description of one member, and `len(host_class)` is the number
+    of members. The attributes have the names of the arguments. `members` is a tuple, and `names` holds the names of
+    the members.
 
     **Arguments**
 
-    - `members`: name → what is known of the member; spaces and particles of equal size.
-    - `fleet`: what runs them; it knows members by number.
-    - `probabilities`: one per member, summing to 1; uniform if not given.
-    - `name`: what reports call the class.
-    - `description`: whatever tells this class from another of the same name, for resuming a run.
+    - `members`: a dictionary from names to `HostMember`s. Observation spaces, action spaces and particle sizes must be
+      equal.
+    - `fleet`: the object that resets and steps the environments (the protocol `Fleet`). It knows the members by their
+      numbers.
+    - `probabilities`: one number per member; they must sum to 1. The default is a uniform distribution.
+    - `name`: the name of the class in reports.
+    - `description`: a text that distinguishes this class from others of the same name. Resuming a run compares it.
+
+    **Raises**
+
+    - `InputError`: if there is no member, or if `probabilities` is not a distribution over the members.
+
+    **Example**
+
+    ```python
+    from functools import partial
+
+    import gymnasium
+
+    import alphamepol as am
+
+    members = {"earth": "Pendulum-v1", "moon": partial(gymnasium.make, "Pendulum-v1", g=1.6)}
+    pendulums = am.gymnasium_class(members, probabilities=[0.8, 0.2])
+    assert isinstance(pendulums, am.HostClass)
+    print(pendulums.names, pendulums["moon"].time_limit)  # ('earth', 'moon') 200.0
+    ```
     """
 
     def __init__(
@@ -181,22 +235,25 @@ class HostClass:
         return self.members[find_member_of_class(which, self.names, self.name)]
 
     def index(self, name: str) -> int:
-        """The number of a member."""
+        """Return the number of the member with this name. Raises an `InputError` if there is no such member."""
         return find_member_of_class(name, self.names, self.name)
 
     def with_probabilities(self, probabilities: Sequence[float]) -> "HostClass":
-        """The same members under another distribution."""
+        """Return a class with the same members and other probabilities."""
         members = dict(zip(self.names, self.members, strict=True))
         return HostClass(members, self.fleet, probabilities, self.name, self.description)
 
     def renamed(self, name: str) -> "HostClass":
-        """The same class under another name."""
+        """Return the same class under another name."""
         members = dict(zip(self.names, self.members, strict=True))
         return HostClass(members, self.fleet, self.probabilities, name, self.description)
 
     @property
     def fingerprint(self) -> str:
-        """What tells these members from others of the same names, as far as that can be told without running them."""
+        """The SHA-256 hash of what is known of the members without running them, and of the description.
+
+        A run that is resumed compares this hash, to notice members that have changed but kept their names.
+        """
         known = [
             (str(member.observation_space), str(member.action_space), member.feature_size, member.time_limit)
             for member in self.members
@@ -205,4 +262,4 @@ class HostClass:
 
 
 AnyClass = EnvironmentClass | HostClass
-"""What can be trained on."""
+"""A class of environments of either kind: compiled or host class."""

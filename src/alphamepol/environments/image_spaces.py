@@ -4,14 +4,18 @@ import gymnasium
 import numpy as np
 
 SMALLEST = 7
-"""The least height and width that leave anything after them."""
+"""The smallest height and width of an image. The convolutions of `policies.image_networks.Trunk` would leave nothing
+of a smaller image."""
 
 
 Shape = tuple[int, int, int]
 
 
 def image_space_shape(space: gymnasium.Space) -> Shape | None:
-    """The shape of observations that are images, channels last or first: uint8, at least 7 × 7; None of others."""
+    """Return the shape of the observations if they are images, else None.
+
+    Images are of type uint8 and have at least 7 × 7 pixels. Their channels are the last or the first axis.
+    """
     if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 3 or space.dtype != np.uint8:
         return None
     first, second, third = space.shape
@@ -19,10 +23,13 @@ def image_space_shape(space: gymnasium.Space) -> Shape | None:
 
 
 def image_space_is_large_enough(shape: Shape) -> bool:
-    """Whether an image of this shape can be seen."""
+    """Tell whether an image of this shape is large enough for the convolutions."""
     return min(shape[1:] if image_space_has_channels_first(shape) else shape[:2]) >= SMALLEST
 
 
 def image_space_has_channels_first(shape: Shape) -> bool:
-    """Channels are the axis of fewest numbers, the last in doubt."""
+    """Tell whether the channels are the first axis of an image.
+
+    They are the shorter one of the first and the last axis. If both are equally long, the channels are the last axis.
+    """
     return shape[0] < shape[2]

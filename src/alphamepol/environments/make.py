@@ -1,4 +1,4 @@
-"""Classes of environments by their names."""
+"""The function that builds a class of environments from its name."""
 
 import difflib
 import importlib
@@ -14,7 +14,32 @@ from alphamepol.errors import InputError
 
 
 def make(name: str) -> AnyClass:
-    """Build a class by its name, e.g. `make("gridworld-slope")`, or by `FILE.py:FUNCTION`, which returns one."""
+    """Build a class of environments from its name.
+
+    **Arguments**
+
+    - `name`: the name of a class of this package, such as "gridworld-slope"; or `FILE.py:FUNCTION` for a class of
+      your own. The function takes no arguments and returns an `EnvironmentClass` or a `HostClass`.
+
+    **Returns**
+
+    The class: an `EnvironmentClass` if its members are written in JAX, else a `HostClass`. A class of your own gets
+    `FILE.py:FUNCTION` as its name.
+
+    **Raises**
+
+    - `InputError`: if the name is unknown; if the file cannot be imported; or if the function is missing, fails, or
+      returns something else than a class.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+
+    slope = am.make("gridworld-slope")
+    print(slope.names, slope.probabilities)  # ('GWS', 'GWN') (0.8, 0.2)
+    ```
+    """
     if ":" in name:
         return _make_class_of_file(name).renamed(name)
     entry = find_registered_class(name)
@@ -26,19 +51,19 @@ def make(name: str) -> AnyClass:
 
 
 def _make_class_of_file(name: str) -> AnyClass:
-    """The class that a function in a user's file returns."""
+    """Return the class that a function in a user's file makes."""
     file, _, function = name.rpartition(":")
     path = Path(file)
     if path.suffix != ".py" or not function.isidentifier():
         raise InputError(f"class: {name!r} was given; a class of your own is named as FILE.py:FUNCTION")
     if not path.is_file():
         raise InputError(
-            f"class: there is no file {path} (looked for in {Path.cwd()}); of a run from elsewhere, say with --class "
-            f"where its class is, as FILE.py:{function}"
+            f"class: there is no file {path} (looked for in {Path.cwd()}); if the run was made elsewhere, "
+            f"name the file of its class with --class FILE.py:{function}"
         )
     folder = str(path.resolve().parent)
     if folder not in sys.path:
-        sys.path.insert(0, folder)  # its neighbours can be imported, here and in worker processes
+        sys.path.insert(0, folder)  # lets the file import files next to it, also in worker processes
     try:
         module = importlib.import_module(path.stem)
     except Exception as error:
@@ -64,7 +89,7 @@ def _make_class_of_file(name: str) -> AnyClass:
 
 
 def make_class(environment_class: AnyClass | str, probabilities: Sequence[float] = ()) -> AnyClass:
-    """A class or the one of that name, under other probabilities if some are given."""
+    """Return a class that is given itself or by its name. Probabilities, if given, replace those of the class."""
     if isinstance(environment_class, str):
         environment_class = make(environment_class)
     return environment_class.with_probabilities(probabilities) if probabilities else environment_class

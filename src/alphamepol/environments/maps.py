@@ -1,4 +1,4 @@
-"""Maps of the ground that members are on, for pictures."""
+"""Maps of members, which figures draw."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,22 +8,24 @@ PatchKind = Literal["wall", "door", "goal", "level"]
 
 @dataclass(frozen=True)
 class MapPatch:
-    """A rectangle of the ground."""
+    """A rectangle on a map."""
 
     corner: tuple[float, float]
-    """Where x and y are least."""
+    """The corner with the smallest x and y."""
     size: tuple[float, float]
     kind: PatchKind
-    """A level is ground of one height, of which the outline is drawn."""
+    """The kind of ground. A "level" is ground of one height; figures draw its outline."""
 
 
 @dataclass(frozen=True)
 class Map:
-    """Where places are, and what is there."""
+    """The map of a member for figures: its extent, and rectangles such as walls, doors and goals."""
 
     extent: tuple[float, float, float, float]
-    """West, east, south and north end. Where y grows southward, the south end is the larger."""
+    """The west, east, south and north end. If y grows southward, the south end is larger than the north end."""
     patches: tuple[MapPatch, ...] = ()
     cells: tuple[int, int] | None = None
-    """Columns and rows of the grid, if places are its cells, counted from 0 in the north-west; the extent may be that
-    of a part of it, where maps of different sizes make a class."""
+    """The numbers of columns and rows, if the places are cells of a grid; else None.
+
+    Cells are counted from 0 in the north-west. The extent may be smaller than this grid: if the maps of a class have
+    different sizes, all of them are padded to the same grid."""

@@ -1,7 +1,7 @@
-"""The classes of environments that have a name, as Gymnasium's registry has environments.
+"""The registry of named classes of environments, similar to Gymnasium's registry of environments.
 
-A name stands for an entry point: the file of the class, which is imported when somebody asks for the class. Nothing
-here imports JAX.
+A name stands for an entry point: the module that describes the class. The entry point is imported when somebody
+first asks for the class. The registry itself does not import JAX.
 """
 
 import functools
@@ -24,35 +24,35 @@ ENTRY_POINTS = {
     "minigrid": "alphamepol.classes.minigrid",
     "minigrid-counterexample": "alphamepol.classes.minigrid_counterexample",
 }
-"""By the name of a class, the module whose `ENTRY` describes it."""
+"""A dictionary from the name of a class to the module whose `ENTRY` describes it."""
 
 
 @runtime_checkable
 class Named(Protocol):
-    """A class of environments, as far as its name goes."""
+    """A class of environments, of which only the name is needed."""
 
     @property
     def name(self) -> str: ...
 
 
 def registered_name(environment_class: str | Named) -> str:
-    """The name of a class that is given by its name or as it is."""
+    """Return the name of a class that is given itself or by its name."""
     return environment_class if isinstance(environment_class, str) else environment_class.name
 
 
 @dataclass(frozen=True)
 class StepCost:
-    """What a step costs beside the layers of the policy, for estimates of how long runs will take."""
+    """The cost of one environment step, without the hidden layers of the policy. It serves to estimate run times."""
 
     host_steps_per_second: float | None = None
-    """Steps a second and core of environments that are stepped outside of JAX; None for those in JAX."""
+    """The environment steps per second and core of a host class. None for a compiled class."""
     image_multiplications: int = 0
-    """Multiplications of the convolutions that see an observation."""
+    """The number of multiplications that the policy's convolutions need for one observation."""
 
 
 @dataclass(frozen=True)
 class GymnasiumId:
-    """A Gymnasium environment that is registered for a member."""
+    """A Gymnasium environment that is registered for a member: its entry point and its arguments."""
 
     entry_point: str
     arguments: Mapping[str, Any]
@@ -60,40 +60,44 @@ class GymnasiumId:
 
 @dataclass(frozen=True)
 class ClassEntry:
-    """All that the package knows of a class of environments with a name."""
+    """The description of a named class of environments."""
 
     name: str
     description: str
     build: Callable[[], Any]
-    """Makes the class: an `EnvironmentClass` or a `HostClass`."""
+    """The function that makes the class: an `EnvironmentClass` or a `HostClass`."""
     presets: Mapping[str, Sequence[object]]
-    """By the name of a preset, settings: at most one of each kind, such as `PretrainConfig`. `miniature` is the scale
-    at which an experiment takes minutes on two cores."""
+    """A dictionary from the name of a preset to its settings: at most one of each kind, such as `PretrainConfig`.
+
+    The preset `miniature` has settings with which an experiment takes minutes on two cores."""
     gymnasium_ids: Mapping[str, GymnasiumId] = field(default_factory=dict)
     cost: StepCost = StepCost()
     noise_of_random: float = 0.0
-    """The feature noise that keeps particles of untrained policies apart, where an agent may stand still."""
+    """The feature noise for untrained policies. It keeps particles from coinciding if an agent may stand still."""
 
     def settings(self, preset: str, kind: type[Settings]) -> Settings | None:
-        """The settings of a kind in a preset; None if the preset has none."""
+        """Return the settings of one kind in a preset, or None if the preset has no settings of this kind."""
         return next((one for one in self.presets.get(preset, ()) if isinstance(one, kind)), None)
 
 
 def registered_class_names() -> tuple[str, ...]:
-    """The names of all classes."""
+    """Return the names of all registered classes."""
     return tuple(ENTRY_POINTS)
 
 
 @functools.cache
 def find_registered_class(name: str) -> ClassEntry | None:
-    """The entry of a class; None if no class has that name."""
+    """Return the entry of a class, or None if no class has this name."""
     if name not in ENTRY_POINTS:
         return None
     return importlib.import_module(ENTRY_POINTS[name]).ENTRY
 
 
 def registered_member_ids(name: str, **arguments: Any) -> dict[str, GymnasiumId]:
-    """The two ids of a member in JAX: `alphamepol/GWS-v0` without reward, say, `alphamepol/GWS-Goal-v0` with a goal."""
+    """Return the two Gymnasium ids of a member that is written in JAX.
+
+    For example, `alphamepol/GWS-v0` has no reward, and `alphamepol/GWS-Goal-v0` has the reward of a goal.
+    """
     home = "alphamepol.environments.gymnasium.member_environment"
     return {
         f"alphamepol/{name}-v0": GymnasiumId(f"{home}:MemberEnvironment", arguments),
@@ -102,7 +106,10 @@ def registered_member_ids(name: str, **arguments: Any) -> dict[str, GymnasiumId]
 
 
 def register_ids() -> None:
-    """Register the Gymnasium ids of all classes, their environments by string: nothing heavy is imported."""
+    """Register the Gymnasium ids of all classes.
+
+    Entry points are given as strings, so that Gymnasium imports an environment only when it is made.
+    """
     for name in registered_class_names():
         entry = find_registered_class(name)
         assert entry is not None

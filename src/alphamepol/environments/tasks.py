@@ -1,4 +1,4 @@
-"""Tasks: a reward and an end condition over a CMP, which has neither."""
+"""Tasks for fine-tuning: a reward and an end condition for a member."""
 
 import math
 from abc import abstractmethod
@@ -20,12 +20,53 @@ GOAL_RADIUS = 0.1
 
 
 class Task(eqx.Module):
-    """What one step is worth, and whether it ends the episode. Array fields are parameters, as in a CMP."""
+    """A task for fine-tuning: the reward of a step, and the condition that ends the episode.
+
+    Subclass `Task` to write a task of your own; it is an `equinox.Module`, and its array fields are its parameters.
+    `finetune` stacks its tasks. Therefore all tasks of one call must be of one type, with fields of equal shapes, and
+    may differ only in the values of array fields. `RewardFunction` is a shorter way to a single reward.
+
+    A subclass implements these methods. `reward` and `ended` must be traceable by JAX.
+
+    - `reward(member, state, action, reached)`: return the reward of one step, a scalar.
+    - `ended(member, reached)`: tell whether the state ends the episode. An episode also ends where the member ends it.
+    - `describe()`: return a description of the task that JSON can hold.
+
+    A subclass may override `set_up(member)`, which prepares the member for the task.
+
+    **Example**
+
+    ```python
+    import jax
+    import jax.numpy as jnp
+
+    import alphamepol as am
+
+
+    class GoEast(am.Task):
+        target: jax.Array
+
+        def reward(self, member, state, action, reached):
+            return reached[0] - state[0]
+
+        def ended(self, member, reached):
+            return reached[0] >= self.target
+
+        def describe(self):
+            return {"target": float(self.target)}
+
+
+    task, room = GoEast(jnp.array(0.5)), am.Gridworld(".")
+    start, end = jnp.array([0.375, 0.0]), jnp.array([0.5, 0.0])
+    print(task.reward(room, start, end - start, end), task.ended(room, end))  # 0.125 True
+    ```
+    """
 
     def set_up(self, member: Member) -> Member:
-        """The member in which the task is done: another than the given one if the task can be seen in it.
+        """Return the member in which the agent does the task.
 
-        For members in JAX; host environments show what they show.
+        Most tasks return the given member. A task that the agent can see returns a changed copy: `GoalCell` puts a
+        goal into the map. Only members written in JAX are set up.
         """
         return member
 
@@ -33,19 +74,40 @@ class Task(eqx.Module):
     def reward(
         self, member: Member, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
     ) -> Float[Array, ""]:
-        """The reward of going from `state` to `reached` by `action`."""
+        """Return the reward of the step from `state` to `reached` by `action`, a scalar."""
 
     @abstractmethod
     def ended(self, member: Member, reached: PyTree[Array]) -> Bool[Array, ""]:
-        """Whether the episode is over once `reached` is reached."""
+        """Tell whether the episode ends when it reaches the state `reached`. The result is a scalar."""
 
     @abstractmethod
     def describe(self) -> Any:
-        """The task as JSON can hold it."""
+        """Return a description of the task that JSON can hold. Run folders store it."""
 
 
 class Goal(Task):
-    """1 for coming within `radius` of a place in feature space, and the episode ends."""
+    """A goal at a place: reaching it gives the reward 1 and ends the episode.
+
+    The goal is reached if the distance between the particle and the place is at most `radius`. All other steps have
+    the reward 0.
+
+    **Arguments**
+
+    - `place`: the place of the goal in the space of particles, of shape (features,).
+    - `radius`: the largest distance to the place at which the goal counts as reached. The default is 0.1.
+
+    **Example**
+
+    ```python
+    import jax.numpy as jnp
+
+    import alphamepol as am
+
+    task, room = am.Goal((0.5, 0.5), radius=0.1), am.Gridworld(".")
+    start, end = jnp.array([0.3, 0.5]), jnp.array([0.45, 0.5])
+    print(task.reward(room, start, end - start, end))  # 1.0
+    ```
+    """
 
     place: Float[Array, " features"]
     radius: Float[Array, ""]
@@ -67,7 +129,28 @@ class Goal(Task):
 
 
 class HalfSpace(Task):
-    """1 for reaching normal · features ≥ offset, and the episode ends. `normal=(1, 0), offset=3` is x ≥ 3."""
+    """A half-space of particles as the goal: reaching it gives the reward 1 and ends the episode.
+
+    The goal is reached if normal · particle ≥ offset. All other steps have the reward 0. For example,
+    `HalfSpace(normal=(1, 0), offset=3)` is the goal x ≥ 3 in a plane.
+
+    **Arguments**
+
+    - `normal`: the direction that points into the half-space, of shape (features,).
+    - `offset`: the value that normal · particle must reach.
+
+    **Example**
+
+    ```python
+    import jax.numpy as jnp
+
+    import alphamepol as am
+
+    task, room = am.HalfSpace(normal=(1.0, 0.0), offset=0.5), am.Gridworld(".")
+    start, end = jnp.array([0.45, 0.0]), jnp.array([0.55, 0.0])
+    print(task.reward(room, start, end - start, end))  # 1.0
+    ```
+    """
 
     normal: Float[Array, " features"]
     offset: Float[Array, ""]
@@ -89,14 +172,47 @@ class HalfSpace(Task):
 
 
 class GoalCell(Task):
-    """A goal in a cell (column, row) of a MiniGrid, where the agent sees it: MiniGrid's own reward, and its end."""
+    """A goal in a cell of a `MiniGrid`.
+
+    The goal is an object on the map, which the agent sees. Reaching it gives MiniGrid's own reward,
+    1 − 0.9 · steps / max_steps, and ends the episode.
+
+    **Arguments**
+
+    - `place`: the column and the row of the cell, counted from 0 in the north-west.
+
+    **Raises**
+
+    - `InputError`: if the column or the row is not a whole number.
+
+    **Example**
+
+    ```python
+    import jax
+    import jax.numpy as jnp
+
+    import alphamepol as am
+
+    layout = '''
+        ####
+        #>.#
+        ####
+    '''
+    task = am.GoalCell((2, 1))
+    room = task.set_up(am.MiniGrid(layout))
+    state = room.reset(key=jax.random.key(0))
+    forward = jnp.array(2)
+    reached = room.step(state, forward, key=jax.random.key(1))
+    print(task.reward(room, state, forward, reached), room.ended(reached))  # 0.9925 True
+    ```
+    """
 
     place: Int[Array, "2"]
 
     def __init__(self, place: Sequence[float | int] | Shaped[Array, "2"]):
         if any(float(number) != int(number) for number in place):
             raise InputError(
-                f"place: {' '.join(f'{number:g}' for number in place)} was given; a cell has whole numbers"
+                f"place: {' '.join(f'{number:g}' for number in place)} was given; column and row must be whole numbers"
             )
         self.place = jnp.array(place, jnp.int32)
 
@@ -110,14 +226,38 @@ class GoalCell(Task):
         return reached.reward
 
     def ended(self, member: Member, reached: PyTree[Array]) -> Bool[Array, ""]:
-        return jnp.array(False)  # beside the ends of the member
+        return jnp.array(False)  # the member itself ends the episode at the goal
 
     def describe(self) -> list[int]:
         return self.place.tolist()
 
 
 class EnvironmentReward(Task):
-    """The reward that an environment gives itself: one of Gymnasium, or a MiniGrid with a goal on its map."""
+    """The reward of the environment itself as a task.
+
+    It is for Gymnasium environments, and for a `MiniGrid` with a goal on its map. The episode ends where the
+    environment ends it.
+
+    **Example**
+
+    ```python
+    import jax
+    import jax.numpy as jnp
+
+    import alphamepol as am
+
+    layout = '''
+        ####
+        #>G#
+        ####
+    '''
+    task, room = am.EnvironmentReward(), am.MiniGrid(layout)
+    state = room.reset(key=jax.random.key(0))
+    forward = jnp.array(2)
+    reached = room.step(state, forward, key=jax.random.key(1))
+    print(task.reward(room, state, forward, reached))  # 0.9925
+    ```
+    """
 
     def reward(
         self, member: Member, state: PyTree[Array], action: Shaped[Array, "..."], reached: PyTree[Array]
@@ -125,21 +265,35 @@ class EnvironmentReward(Task):
         return reached.reward
 
     def ended(self, member: Member, reached: PyTree[Array]) -> Bool[Array, ""]:
-        return jnp.array(False)  # beside the ends of the environment
+        return jnp.array(False)  # the environment itself ends the episode
 
     def describe(self) -> str:
         return "the environment's own reward"
 
 
 class RewardFunction(Task):
-    """Any reward of one's own, written in JAX.
+    """A task whose reward is a function of your own, written in JAX.
+
+    The functions get states of the member. The state of a `Gridworld` is the position, for example. The state of a
+    Gymnasium environment has the fields `observation`, `particle`, `reward` and `over`.
 
     **Arguments**
 
-    - `function(state, action, reached)`: the reward of a step; states are those of the member; of a Gymnasium
-      environment they have the fields `observation` and `particle`.
-    - `end(reached)`: whether the episode is over; never, if not given.
-    - `name`: what reports call it.
+    - `function(state, action, reached)`: the function that returns the reward of a step, a scalar.
+    - `end(reached)`: the function that tells whether a state ends the episode. By default the task ends no episode.
+    - `name`: the name of the task in reports.
+
+    **Example**
+
+    ```python
+    import jax.numpy as jnp
+
+    import alphamepol as am
+
+    task = am.RewardFunction(lambda state, action, reached: reached[0] - state[0], name="go east")
+    start, end = jnp.array([0.375, 0.0]), jnp.array([0.5, 0.0])
+    print(task.reward(am.Gridworld("."), start, end - start, end))  # 0.125
+    ```
     """
 
     function: Callable[..., Any] = eqx.field(static=True)
@@ -159,7 +313,7 @@ class RewardFunction(Task):
 
 
 def random_goal_tasks(member: Member, count: int, *, key: PRNGKeyArray, radius: float = GOAL_RADIUS) -> list[Task]:
-    """Goals uniform over the member's free space; the same key gives the same goals."""
+    """Draw goals uniformly from the member's free space. The same key gives the same goals."""
     if not isinstance(member, HasFreeSpace):
         raise InputError("task: this member has no tasks of its own, and no goals can be drawn in it; give --goals")
     places = jax.vmap(lambda key: member.draw_place(key=key))(jax.random.split(key, count))
@@ -167,7 +321,10 @@ def random_goal_tasks(member: Member, count: int, *, key: PRNGKeyArray, radius: 
 
 
 class GoalTasks(eqx.Module):
-    """Draws tasks: a goal uniform over the free space of the member at hand. For members in JAX; can be compiled."""
+    """A function that draws a random task: a goal that is uniform over the free space of a member.
+
+    It is for members written in JAX, and can be compiled.
+    """
 
     example: Goal | GoalCell
 
@@ -183,9 +340,10 @@ class GoalTasks(eqx.Module):
 
 
 def goal_task_at(member: Member, place: Sequence[float | int], radius: float = GOAL_RADIUS) -> Task:
-    """A goal at a place: in a cell where the member has cells, else within a radius in feature space.
+    """Return the task of reaching a place.
 
-    Refuses a place where nothing can ever be.
+    The task is a `GoalCell` if the member has cells, else a `Goal` with a radius. Raises an `InputError` if there can
+    be no goal at this place, or if the radius is not positive and finite.
     """
     reason = member.explain_no_place(place) if isinstance(member, HasFreeSpace) else None
     if reason is not None:
@@ -196,12 +354,15 @@ def goal_task_at(member: Member, place: Sequence[float | int], radius: float = G
 
 
 def goal_place_size(member: Member) -> int:
-    """How many numbers say where a goal is."""
+    """Return how many coordinates the place of a goal has in a member."""
     return 2 if isinstance(member, HasCells) else feature_size_of_member(member)
 
 
 def check_tasks(tasks: Sequence[Task], member: Member) -> None:
-    """Refuse tasks that make no sense in a member: numbers that do not fit, or a goal where nothing can ever be."""
+    """Raise an `InputError` if tasks do not fit a member.
+
+    Examples are arrays of a wrong size, and a goal at a place where no goal can be.
+    """
     stack_tasks(tasks)
     for task in tasks:
         if isinstance(task, Goal) and isinstance(member, HasCells):
@@ -216,7 +377,7 @@ def check_tasks(tasks: Sequence[Task], member: Member) -> None:
             raise InputError(
                 f"task: this {type(member).__name__} gives no reward of its own; give goals or another task"
             )
-    # The tasks have the same structure and shapes, so that one of them stands for all.
+    # All tasks have the same structure and shapes, so that it is enough to check the first.
     one = tasks[0]
     for field, size in (("place", goal_place_size(member)), ("normal", feature_size_of_member(member))):
         if hasattr(one, field) and getattr(one, field).shape != (size,):
@@ -224,11 +385,11 @@ def check_tasks(tasks: Sequence[Task], member: Member) -> None:
             raise InputError(f"{field}: {given} numbers were given, but {size} are needed")
     for name, shape in jax.eval_shape(partial(_try_out_task, one, member), jax.random.key(0)).items():
         if shape.shape != ():
-            raise InputError(f"task: its {name} has the shape {shape.shape}; it must be one number")
+            raise InputError(f"task: its {name} has the shape {shape.shape}; it must be a scalar")
 
 
 def feature_size_of_member(member: Member) -> int:
-    """How many numbers a particle of the member has."""
+    """Return how many components a particle of the member has."""
     return jax.eval_shape(lambda key: member.features(_any_state_for_task(member, key)), jax.random.key(0)).size
 
 
@@ -248,15 +409,15 @@ def _any_state_for_task(member: Member, key: PRNGKeyArray) -> PyTree[Array]:
 
 
 def stack_tasks(tasks: Sequence[Task]) -> Task:
-    """Tasks of one kind as one task whose array fields have a leading axis."""
+    """Return tasks of one type as one task, whose array fields have a leading axis over the tasks."""
     if not tasks:
         raise InputError("tasks: none was given; at least one is needed")
     if len({type(task) for task in tasks}) > 1:
         raise InputError("tasks: they differ in kind; the tasks of one call must be of one type")
     if len({jax.tree.structure(task) for task in tasks}) > 1:
         raise InputError(
-            "tasks: they differ in what is no array, such as their functions; write a Task of your own whose array "
-            "fields are what differs"
+            "tasks: they differ in fields that are not arrays, such as their functions; write a Task of your own whose "
+            "array fields hold the difference"
         )
     if len({tuple(jnp.shape(leaf) for leaf in jax.tree.leaves(task)) for task in tasks}) > 1:
         raise InputError("tasks: they differ in the shapes of their fields, which must be equal")

@@ -1,1 +1,1 @@
-"""Estimators: neighbours, entropy, divergence, risk, intervals, bounds."""
+"""The estimators: nearest neighbours, entropy, KL divergence, risk, confidence intervals, and bounds."""

@@ -1,4 +1,4 @@
-"""State entropy and divergence from nearest neighbours (E3)–(E6)."""
+"""The estimators of entropy and KL divergence from nearest neighbours, (E3)–(E6)."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,33 @@ from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
 
 
 def knn_entropy(points: Shaped[Array | np.ndarray, "particles dimension"], k: int) -> Float[Array, ""]:
-    """Differential entropy of the distribution that the points were drawn from (E3)."""
+    """Estimate the differential entropy of the distribution that the points were drawn from (E3).
+
+    The estimate is −∞ if more than `k` points coincide.
+
+    **Arguments**
+
+    - `points`: the particles, of shape (particles, dimension).
+    - `k`: the number of neighbours; at least 1 and less than the number of particles.
+
+    **Returns**
+
+    The entropy in nats, a scalar.
+
+    **Raises**
+
+    - `InputError`: if `k` is out of its range, or if `points` has fewer than two axes.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+    import numpy as np
+
+    points = np.random.default_rng(0).normal(size=(1000, 2))
+    print(am.knn_entropy(points, k=10))  # about 2.83; the exact entropy is ln(2πe) = 2.84
+    ```
+    """
     return particle_entropy(nearest_neighbours(points, k))
 
 
@@ -19,10 +45,37 @@ def importance_weighted_entropy(
     log_weights: Float[Array | np.ndarray, " particles"],
     k: int,
 ) -> Float[Array, ""]:
-    """The entropy had the points been drawn with other probabilities (E5).
+    """Estimate the entropy of another distribution than the one that the points were drawn from (E5).
 
-    `log_weights` are the logarithms of ŵ (E4), each point's probability under the new distribution over that under
-    the old; a common factor does not matter.
+    Importance weights lead from the old distribution, which the points were drawn from, to the new one. With equal
+    weights the estimate is that of `knn_entropy`.
+
+    **Arguments**
+
+    - `points`: the particles, of shape (particles, dimension).
+    - `log_weights`: ln ŵ (E4) of each particle, of shape (particles,). The weight ŵ is the probability under the new
+      distribution divided by the probability under the old one. A factor common to all weights does not matter.
+    - `k`: the number of neighbours; at least 1 and less than the number of particles.
+
+    **Returns**
+
+    The entropy in nats, a scalar. It can be differentiated with respect to `log_weights`.
+
+    **Raises**
+
+    - `InputError`: if `k` is out of its range, or if `points` has fewer than two axes.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+    import numpy as np
+
+    # The points are drawn with standard deviation 1; the new distribution has standard deviation 0.5.
+    points = np.random.default_rng(0).normal(size=(2000, 1))
+    log_weights = np.log(2) - 1.5 * points[:, 0] ** 2
+    print(am.importance_weighted_entropy(points, log_weights, k=30))  # about 0.72; the exact entropy is 0.73
+    ```
     """
     return weighted_entropy(nearest_neighbours(points, k), jnp.asarray(log_weights))
 
@@ -32,9 +85,36 @@ def knn_kl(
     log_weights: Float[Array | np.ndarray, "*sets particles"],
     k: int,
 ) -> Float[Array, ""]:
-    """KL divergence of the distribution that the points were drawn from, to the re-weighted one (E6).
+    """Estimate the KL divergence from the distribution of the points to the re-weighted distribution (E6).
 
-    Several sets of points are taken as one sample, each point's neighbours being of its own set.
+    Several sets of points count as one sample. The neighbours of a point are taken from its own set.
+
+    **Arguments**
+
+    - `points`: the particles, of shape (particles, dimension); axes for several sets may stand in front.
+    - `log_weights`: ln ŵ (E4) of each particle, of shape (particles,) with the same axes in front. The weight ŵ is
+      the probability under the new distribution divided by the probability under the old one.
+    - `k`: the number of neighbours; at least 1 and less than the number of particles of a set.
+
+    **Returns**
+
+    The divergence in nats, a scalar that is never below 0.
+
+    **Raises**
+
+    - `InputError`: if `k` is out of its range.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+    import numpy as np
+
+    # The points are drawn from a normal distribution with mean 0; the new distribution has mean 0.5.
+    points = np.random.default_rng(0).normal(size=(2000, 1))
+    log_weights = 0.5 * points[:, 0] - 0.125
+    print(am.knn_kl(points, log_weights, k=30))  # about 0.123; the exact divergence is 0.125
+    ```
     """
     points = jnp.asarray(points)
     particles, dimension = points.shape[-2:]
@@ -44,19 +124,22 @@ def knn_kl(
 
 
 def particle_entropy(neighbourhood: Neighbourhood) -> Float[Array, ""]:
-    """(E3) of one particle set; there Σ ln k cancels, which leaves mean ln V + ln n − ψ(k)."""
+    """Return the entropy (E3) of one particle set.
+
+    The terms ln k of (E3) cancel, which leaves mean ln V + ln n − ψ(k).
+    """
     count = jnp.sum(neighbourhood.valid)
     mean_log_volume = jnp.sum(jnp.where(neighbourhood.valid, log_volumes_for_entropy(neighbourhood), 0.0)) / count
     return mean_log_volume + jnp.log(count) - digamma(jnp.asarray(neighbourhood.k, mean_log_volume.dtype))
 
 
 def weighted_entropy(neighbourhood: Neighbourhood, log_weights: Float[Array, " particles"]) -> Float[Array, ""]:
-    """(E5) of one particle set; `log_weights` are ln ŵ of its particles."""
+    """Return the entropy (E5) of one particle set; `log_weights` are ln ŵ of its particles."""
     return entropy_of_masses(neighbourhood, neighbour_masses_for_entropy(neighbourhood, log_weights))
 
 
 def entropy_of_masses(neighbourhood: Neighbourhood, masses: Float[Array, " particles"]) -> Float[Array, ""]:
-    """(E5) of one particle set from its W_t."""
+    """Return the entropy (E5) of one particle set; `masses` are W_t of its particles."""
     k = jnp.asarray(neighbourhood.k, masses.dtype)
     terms = masses / k * (jnp.log(masses) - log_volumes_for_entropy(neighbourhood))
     return -jnp.sum(jnp.where(neighbourhood.valid, terms, 0.0)) + jnp.log(k) - digamma(k)
@@ -65,9 +148,10 @@ def entropy_of_masses(neighbourhood: Neighbourhood, masses: Float[Array, " parti
 def kl_of_masses(
     neighbourhood: Neighbourhood, log_weights: Float[Array, "sets particles"], masses: Float[Array, "sets particles"]
 ) -> Float[Array, ""]:
-    """(E6) over stacked particle sets, from their ln ŵ (−∞ where invalid) and W_t.
+    """Return the KL divergence (E6) over stacked particle sets.
 
-    U_t is W_t times the share of its set in the epoch's weight, so that one sum over neighbours serves (E5) and (E6).
+    `log_weights` are ln ŵ, −∞ for invalid particles; `masses` are W_t. U_t is W_t times the share of the particle's
+    set in the total weight of the epoch. One sum over neighbours therefore serves both (E5) and (E6).
     """
     count = jnp.sum(neighbourhood.valid)
     log_shares = logsumexp(log_weights, axis=-1, keepdims=True) - logsumexp(log_weights)
@@ -78,16 +162,16 @@ def kl_of_masses(
 def neighbour_masses_for_entropy(
     neighbourhood: Neighbourhood, log_weights: Float[Array, " particles"]
 ) -> Float[Array, " particles"]:
-    """W_t of (E5): the normalised weight of each particle's neighbours; 1 for invalid particles."""
+    """Return W_t of (E5): the sum of the normalised weights of each particle's neighbours; 1 for invalid particles."""
     weights = jax.nn.softmax(jnp.where(neighbourhood.valid, log_weights, -jnp.inf))
     masses = neighbourhood.sums(weights)
-    # A weight can underflow; the floor keeps logarithm and gradient finite and changes nothing else.
+    # A weight can underflow to 0. The floor keeps the logarithm and its gradient finite, and changes nothing else.
     floor = jnp.finfo(masses.dtype).tiny
     return jnp.where(neighbourhood.valid, jnp.maximum(masses, floor), 1.0)
 
 
 def log_volumes_for_entropy(neighbourhood: Neighbourhood) -> Float[Array, " particles"]:
-    """ln of the volume of the ball around each particle that reaches its k-th neighbour."""
+    """Return ln of the volume of the ball around each particle that reaches to its k-th neighbour."""
     dimension = neighbourhood.dimension
     unit_ball = 0.5 * dimension * jnp.log(jnp.pi) - gammaln(0.5 * dimension + 1)
     return dimension * jnp.log(neighbourhood.radii) + unit_ball

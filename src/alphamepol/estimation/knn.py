@@ -1,4 +1,7 @@
-"""The k nearest neighbours of every particle: as lists of indices, or as a matrix where k is a large part of all."""
+"""The search for the k nearest neighbours of every particle.
+
+The neighbours are stored as lists of indices, or as a matrix if k is a large part of all particles.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial, reduce
@@ -19,30 +22,37 @@ from alphamepol.errors import InputError
 Method = Literal["auto", "tree", "brute", "matrix"]
 
 ROWS = 200
-"""Rows of distances that a thread has in hand at once: with 2000 particles 1.6 MB, which stay in its cache."""
+"""The rows of distances that a thread computes at once: with 2000 particles 1.6 MB, which stay in its cache."""
 
 
 class Neighbourhood(eqx.Module):
-    """What the estimators need of a particle set; leading axes (seeds, mini-batches) may be stacked in front.
+    """The neighbours of every particle of a particle set, as `nearest_neighbours` returns them.
 
-    The neighbours are either listed in `indices`, or marked in `among`, whose row t is true at the k neighbours of
-    particle t; the other is None. Invalid particles (after an early end) are nobody's neighbours; their own radius
-    is 1 and their indices or row are meaningless.
+    Leading axes (seeds, mini-batches) may be stacked in front. The neighbours are either listed in `indices` or marked
+    in `among`; the other field is None. Invalid particles (those after an early end) are neighbours of no particle.
+    Their own radius is 1, and their indices or their row have no meaning.
     """
 
     radii: Float[Array, "*sets particles"]
+    """The distance from each particle to its k-th nearest neighbour."""
     valid: Bool[Array, "*sets particles"]
+    """True for each particle that counts."""
     indices: Int[Array, "*sets particles k"] | None
+    """The indices of the k neighbours of each particle."""
     among: Bool[Array, "*sets particles particles"] | None
+    """A matrix whose row t is true at the k neighbours of particle t."""
     k: int = eqx.field(static=True)
+    """The number of neighbours of each particle."""
     dimension: int = eqx.field(static=True)
+    """The number of components of a particle."""
 
     def sums(self, values: Float[Array, " particles"]) -> Float[Array, " particles"]:
-        """The sum of each particle's neighbours' values, in one particle set."""
+        """Return for each particle the sum of the values of its neighbours, in one particle set."""
         if self.among is None:
             return jnp.sum(values[self.indices], axis=-1)
-        # Not a matrix product, which an accelerator would round to TF32. And not `jnp.where`, whose zeros JAX takes
-        # out of a differentiated loop and stores: 540 ms instead of 440 in the measurement of `best_knn_method`.
+        # This is no matrix product, because an accelerator would round a product to TF32. It is no `jnp.where`
+        # either, because JAX would move its zeros out of a differentiated loop and store them. That took 540 ms
+        # instead of 440 in the measurement of `best_knn_method`.
         marked = jax.lax.select(
             self.among, jnp.broadcast_to(values, self.among.shape), jnp.zeros(self.among.shape, values.dtype)
         )
@@ -55,10 +65,42 @@ def nearest_neighbours(
     valid: Bool[Array | np.ndarray, "*sets particles"] | None = None,
     method: Method = "auto",
 ) -> Neighbourhood:
-    """The k nearest other particles of each particle, in each set, by Euclidean distance.
+    """Find the k nearest other particles of each particle, by Euclidean distance.
 
-    A particle is never its own neighbour. The answer does not depend on `method`, except for which of several
-    particles are counted that are equally distant to rounding; the matrix marks the first of those exactly so.
+    A particle is never its own neighbour. All methods find the same neighbours, except among particles whose distances
+    are equal up to rounding. If distances are exactly equal, "matrix" takes the particles with the lowest indices.
+
+    **Arguments**
+
+    - `points`: the particles, of shape (particles, dimension); axes for several sets may stand in front. Neighbours
+      are searched for within each set.
+    - `k`: the number of neighbours; at least 1 and less than the number of valid particles of every set.
+    - `valid`: true for each particle that counts, of the shape of `points` without its last axis. All particles count
+      if it is not given. An invalid particle is a neighbour of no other particle.
+    - `method`: "auto" chooses the quickest method. "tree" and "brute" return lists of indices, "matrix" returns a
+      matrix of true and false.
+
+    **Returns**
+
+    A `Neighbourhood`. Its field `radii`, of shape (particles,), is the distance from each particle to its k-th
+    neighbour. Its field `indices`, of shape (particles, k), lists the neighbours. With the method "matrix", `indices`
+    is None and row t of `among`, of shape (particles, particles), is true at the neighbours of particle t. Axes for
+    several sets stand in front as in `points`.
+
+    **Raises**
+
+    - `InputError`: if `k` is out of its range, or if `points` has fewer than two axes.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+    import numpy as np
+
+    found = am.nearest_neighbours(np.array([[0.0], [1.0], [3.0]]), k=1)
+    print(found.radii)  # [1. 1. 2.]
+    print(found.indices[:, 0])  # [1 0 1]
+    ```
     """
     points = points if isinstance(points, Array) else np.asarray(points)
     if not jnp.issubdtype(points.dtype, jnp.floating):
@@ -95,10 +137,11 @@ def nearest_neighbours(
 
 
 def best_knn_method(dimension: int, k: int, particles: int) -> Literal["tree", "brute", "matrix"]:
-    """The quicker method: lists for few neighbours, the matrix from an eighth of the particles on.
+    """Choose the quickest method: lists for few neighbours, the matrix if k is at least an eighth of the particles.
 
-    Milliseconds for a search in 30 sets of 2000 particles in two dimensions, then 30 times the masses (E5) of all sets
-    and the gradient of those of 6; two CPU cores:
+    The table shows milliseconds on two CPU cores, with 30 sets of 2000 particles in two dimensions. The first number
+    is for one search. The second number is for computing, 30 times, the masses (E5) of all sets and the gradient of
+    the masses of 6 sets.
 
     | k | tree | matrix |
     |---|---|---|
@@ -108,8 +151,8 @@ def best_knn_method(dimension: int, k: int, particles: int) -> Literal["tree", "
     | 250 | 823 + 283 | 540 + 450 |
     | 500 | 1728 + 559 | 540 + 450 |
 
-    With 200 to 1000 particles it is the same share. Below 100 neighbours either takes little, and lists stay.
-    Of the lists, those of the tree are quicker for few dimensions on a CPU, for every k (benchmarks/README.md).
+    With 200 to 1000 particles the threshold is the same share. Below 100 neighbours both take little time, and lists
+    are used. For lists, the tree is quicker on a CPU in few dimensions, for every k (benchmarks/README.md).
     """
     if k >= 100 and 8 * k >= particles:
         return "matrix"
@@ -129,13 +172,14 @@ def _knn_by_tree(
     def search(i: int) -> None:
         rows = np.flatnonzero(valid[i])
         distances, found = (np.asarray(part) for part in KDTree(points[i, rows]).query(points[i, rows], k + 1))
-        # Usually the first found is the particle itself; among coinciding ones it may be any, or missing.
+        # Usually the first particle found is the particle itself. If particles coincide, the particle itself may
+        # stand at any place, or be missing.
         itself = found == np.arange(len(rows))[:, None]
         itself[~itself.any(axis=1), -1] = True
         radii[i, rows] = np.where(itself[:, -1], distances[:, -2], distances[:, -1])
         indices[i, rows] = rows[found[~itself].reshape(len(rows), k)]
 
-    # SciPy releases the interpreter while it builds and asks, so threads use all cores.
+    # SciPy releases the interpreter lock while it builds and queries a tree, so threads use all cores.
     list(_knn_threads().map(search, range(len(points))))
     return radii, indices
 
@@ -145,7 +189,8 @@ def _knn_by_top_k(points, valid, k):
     def search(points, valid):
         particles = valid.shape[-1]
         squares = _squared_distances_to_neighbours(points, valid)
-        # In two axes, and the indices alone: else XLA sorts whole rows, which takes twenty times as long on a CPU.
+        # The array has two axes, and only the indices are used. Otherwise XLA sorts whole rows, which takes twenty
+        # times as long on a CPU.
         indices = jax.lax.top_k(-squares.reshape(-1, particles), k)[1].reshape(*valid.shape, k)
         kth = jax.vmap(lambda points, indices: points[indices[:, -1]])(points, indices)
         radii = jnp.sqrt(jnp.sum((points - kth) ** 2, axis=-1))
@@ -166,7 +211,7 @@ def _knn_by_partition(
     among = np.empty((*valid.shape, particles), bool)
 
     def search(i: int) -> None:
-        # NumPy reads coordinate by coordinate, so they are stored in that order.
+        # NumPy computes distances coordinate by coordinate, so coordinates are stored in that order.
         here = np.asfortranarray(np.where(valid[i, :, None], points[i], 0))
         for start in range(0, particles, ROWS):
             rows = slice(start, start + ROWS)
@@ -178,13 +223,13 @@ def _knn_by_partition(
             radii[i, rows] = np.sqrt(kth[:, 0])
         radii[i, ~valid[i]] = 1
 
-    # NumPy releases the interpreter too.
+    # NumPy releases the interpreter lock too.
     list(_knn_threads().map(search, range(len(points))))
     return radii, among
 
 
 def _mark_no_further_neighbours(squares, kth, k):
-    """Marks the k nearest; of those exactly as far as the k-th, the first."""
+    """Mark the k nearest particles. Among the particles exactly as far away as the k-th, mark the first ones."""
     among = squares <= kth
     tied = np.flatnonzero(np.count_nonzero(among, axis=1) > k)
     nearer = squares[tied] < kth[tied]
@@ -209,14 +254,14 @@ def _knn_by_selection(points, valid, k):
 
 def _mark_nearest_neighbours(points, valid, k):
     particles = valid.shape[-1]
-    # Numbers that are not negative have the order of their bits.
+    # Floating-point numbers that are not negative have the same order as their bits, read as integers.
     squares = _squared_distances_to_neighbours(points, valid)
     bits = jnp.finfo(squares.dtype).bits
     keys = jax.lax.bitcast_convert_type(squares, jnp.dtype(f"int{bits}"))
     kth = _kth_smallest_for_knn(keys, k, bits - 1)
     nearer, equal = keys < kth[..., None], keys == kth[..., None]
     missing = k - jnp.sum(nearer, axis=-1)
-    # Of those exactly as far as the k-th, the first; seldom are there more than are missing.
+    # Among the particles exactly as far away as the k-th, the first are taken. Rarely are there more than are missing.
     places = jnp.where(equal, jnp.arange(particles), particles)
     last = jax.lax.cond(
         jnp.any(jnp.sum(equal, axis=-1) > missing),
@@ -228,9 +273,10 @@ def _mark_nearest_neighbours(points, valid, k):
 
 
 def _kth_smallest_for_knn(numbers, k, bits):
-    """The k-th smallest of each row of non-negative integers: the largest that fewer than k are below.
+    """Return the k-th smallest of each row of non-negative integers.
 
-    Two bits at a time, by three comparisons with all numbers, which a device does in one go; a sort moves them.
+    This is the largest number x for which fewer than k numbers of the row are below x. Two bits of x are found at a
+    time, by three comparisons with all numbers. A device does these at once, whereas a sort would move the numbers.
     """
     found = jnp.zeros(numbers.shape[:-1], numbers.dtype)
     for shift in reversed(range(0, bits, 2)):
@@ -241,7 +287,10 @@ def _kth_smallest_for_knn(numbers, k, bits):
 
 
 def _list_marked_neighbours(among, k):
-    """The places of the first k that are true in each row: in words of 32 bits, then the bit in the word."""
+    """Return the indices of the first k true values of each row.
+
+    The search first finds the word of 32 bits, then the bit in the word.
+    """
     *rows, particles = among.shape
     words = -(-particles // 32)
     padded = jnp.pad(among, [(0, 0)] * len(rows) + [(0, 32 * words - particles)]).reshape(*rows, words, 32)
@@ -265,7 +314,10 @@ def _count_neighbour_bits(words):
 
 
 def _knn_in_some_sets_at_once(search, points, valid):
-    """One set after the other on a CPU, some together on an accelerator; either way memory stays bounded."""
+    """Search one set after the other on a CPU, and several sets at once on an accelerator.
+
+    On both kinds of devices the memory stays bounded.
+    """
 
     def searched(_, points, valid):
         sets, particles, _ = points.shape
@@ -278,15 +330,18 @@ def _knn_in_some_sets_at_once(search, points, valid):
 
 
 def _squared_distances_to_neighbours(points, valid):
-    """Infinite to itself and to invalid particles."""
+    """Return squared distances: infinite from a particle to itself and to invalid particles."""
     squares = jax.vmap(_squared_distances_for_knn)(points, points)
     return jnp.where(jnp.eye(valid.shape[-1], dtype=bool) | ~valid[:, None, :], jnp.inf, squares)
 
 
 def _squared_distances_for_knn(points, others):
-    """From differences of coordinates. |a|² + |b|² − 2ab would be quicker, and wrong where particles cluster."""
+    """Return squared distances, computed from differences of coordinates.
+
+    The formula |a|² + |b|² − 2ab would be quicker, but is wrong where particles lie close together.
+    """
     dimension = points.shape[-1]
-    # XLA adds up many coordinates as it goes; NumPy would store them all first.
+    # XLA sums over many coordinates without storing their differences; NumPy would store them all first.
     if dimension > 8 and isinstance(points, Array):
         return jnp.sum((points[:, None] - others[None]) ** 2, axis=-1)
     return sum((points[:, None, d] - others[None, :, d]) ** 2 for d in range(dimension))

@@ -1,7 +1,8 @@
-"""What makes a class hard, after the paper's appendix: distances between its members, and bounds (D1)–(D7).
+"""The distances between members that make a class hard, after the paper's appendix (D1)–(D5).
 
-Everything here is about samples that others have drawn. State distributions are taken on cells, in which probabilities
-are counted: the paper's entropy bound is one for probabilities, and does not hold for densities, which can exceed 1.
+All functions here work on samples that were drawn elsewhere. A state distribution gives each cell of a partition a
+probability, because the paper's entropy bound holds for probabilities. It does not hold for densities, which can
+exceed 1.
 """
 
 import math
@@ -16,24 +17,26 @@ from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
 CELLS = 256
-"""At most so many, as long as nobody says otherwise."""
+"""The largest number of cells, by default."""
 MOST_GRID_DIMENSIONS = 3
-"""Particles of more numbers have cells of any shape: what is nearest to one of some centres."""
+"""The most dimensions for which cells form a grid. With more dimensions, a cell is the region nearest to a centre."""
 
 
 @dataclass(frozen=True)
 class Cells:
-    """A partition of space: a grid between inner edges, its outer cells without end, or what is nearest to centres."""
+    """A partition of space into cells: a grid, or the regions nearest to some centres."""
 
     edges: tuple[Float[np.ndarray, " _"], ...] = ()
+    """The inner edges of a grid along each dimension. The outer cells of the grid have no end."""
     centres: Float[np.ndarray, "centres dimension"] | None = None
+    """The centres, if cells are the regions nearest to centres."""
 
     @property
     def count(self) -> int:
         return math.prod(len(edges) + 1 for edges in self.edges) if self.centres is None else len(self.centres)
 
     def numbers(self, points: Float[np.ndarray, "points dimension"]) -> Int[np.ndarray, " points"]:
-        """The cell of each point."""
+        """Return the number of the cell of each point."""
         if self.centres is not None:
             return vq(points, self.centres)[0].astype(int)
         found = np.zeros(len(points), int)
@@ -43,8 +46,11 @@ class Cells:
 
 
 def partition_into_cells(points: Float[np.ndarray, "points dimension"], cells: int = CELLS) -> Cells:
-    """Cells for particles of all members: a grid over the middle 99 % of each coordinate, or what is nearest to some
-    of the particles."""
+    """Make cells for the particles of all members.
+
+    In up to three dimensions the cells are a grid over the middle 99 % of each coordinate. In more dimensions they
+    are the regions nearest to some of the particles.
+    """
     dimension = points.shape[1]
     if dimension > MOST_GRID_DIMENSIONS:
         random = np.random.default_rng(0)
@@ -56,7 +62,7 @@ def partition_into_cells(points: Float[np.ndarray, "points dimension"], cells: i
 
 
 def shares_of_cells(counts: Float[np.ndarray, "trajectories cells"]) -> Float[np.ndarray, " cells"]:
-    """The state distribution of one member, from how often each trajectory was in each cell."""
+    """Return the state distribution of one member; `counts` says how often each trajectory was in each cell."""
     total = counts.sum(axis=0)
     return total / total.sum()
 
@@ -67,25 +73,29 @@ def total_variation_distance(first: Float[np.ndarray, " cells"], second: Float[n
 
 @dataclass(frozen=True)
 class Variation:
-    """Total variation of two members' state distributions, estimated too high and too low."""
+    """The total variation of the state distributions of two members, with one estimate too high and one too low."""
 
     high: float
-    """That of the counts themselves, chance included."""
+    """The total variation of all counts. It is too high, because chance makes counts differ."""
     found: tuple[float, float]
-    """That of the counts of each half of the trajectories."""
+    """The total variation of the counts of each half of the trajectories."""
     tried: tuple[float, float]
-    """The cells where a half has one member more often, tried on the other half: too low on average; of equal members 0
-    on average, and so at times negative."""
+    """Two estimates that are too low on average, one per half of the trajectories.
+
+    The half chooses the cells in which the first member is more often than the second. The difference of their
+    probabilities there is measured on the other half. It is 0 on average for equal members, so it can be negative.
+    """
 
     @property
     def low(self) -> float:
+        """The estimate that is too low on average: the mean of `tried`, but at least 0."""
         return max(0.0, sum(self.tried) / 2)
 
 
 def variation_distance(
     first: Float[np.ndarray, "trajectories cells"], second: Float[np.ndarray, "others cells"]
 ) -> Variation:
-    """(D1) of a pair, from how often each trajectory was in each cell."""
+    """Estimate (D1) for a pair of members; counts say how often each trajectory was in each cell."""
     high = total_variation_distance(shares_of_cells(first), shares_of_cells(second))
     halves = [(first[i::2], second[i::2]) for i in range(2)]
     if any(half.sum() == 0 for pair in halves for half in pair):  # one trajectory cannot be halved
@@ -97,8 +107,11 @@ def variation_distance(
 
 
 def diameter_of_distances(variations: Sequence[Variation]) -> tuple[float, float]:
-    """(D1) of all pairs, too low and too high on average: the pair that half of the trajectories have farthest apart,
-    as the others see it; and the largest of all."""
+    """Return two estimates of (D1) over all pairs: one that is too low on average, and one that is too high.
+
+    For the low estimate, one half of the trajectories chooses the pair that is farthest apart, and the other half
+    measures the distance of this pair. The high estimate is the largest of all pairs.
+    """
     low = [max(variations, key=lambda one: one.found[i]).tried[i] for i in range(2)]
     return max(0.0, sum(low) / 2), max(one.high for one in variations)
 
@@ -106,26 +119,30 @@ def diameter_of_distances(variations: Sequence[Variation]) -> tuple[float, float
 def wasserstein_distance(
     first: Float[np.ndarray, "points dimension"], second: Float[np.ndarray, "points dimension"]
 ) -> float:
-    """W_1 of two equally large samples: the mean distance under the best way to pair them."""
+    """Return W_1 of two samples of equal size: the mean distance of their points under the best pairing."""
     distances = cdist(first, second)
     return float(distances[linear_sum_assignment(distances)].mean())
 
 
 @dataclass(frozen=True)
 class StepSample:
-    """Steps of one member: what was there before (state and action, in units of their deviation) and how it changed."""
+    """Some steps of one member, in units of the deviation of each component."""
 
     before: Float[np.ndarray, "steps numbers"]
+    """The state and the action before each step."""
     change: Float[np.ndarray, "steps changes"]
+    """The change of the state in each step."""
 
 
 def distances_by_step_contrasts(
     asked: Sequence[StepSample], known: Sequence[StepSample]
 ) -> Float[np.ndarray, "members members"]:
-    """How well steps tell members apart that cannot be put into the same state; `known` are of other trajectories.
+    """Measure how well steps tell members apart, for members that cannot be put into the same state.
 
-    For each step that is asked about, the most similar one known of its own member, and of the other: how often is the
-    change in the other member the farther one? Half the time if members are the same.
+    Each step of `asked` is compared with the most similar step in `known` of its own member, and with the most similar
+    one of the other member. Entry [i, j] is the share of steps of member i whose change differs more from that in
+    member j than from that in member i. Ties count half. The share is ½ if the members are the same. The steps in
+    `known` must be from other trajectories than those in `asked`.
     """
     most = min(len(one.before) for one in known)
     trees = [KDTree(one.before[:most]) for one in known]
@@ -143,9 +160,10 @@ def distances_by_step_contrasts(
 def lipschitz_constant_of_distances(
     points: Float[np.ndarray, "points dimension"], reached: Float[np.ndarray, "points draws dimension"]
 ) -> float:
-    """L: by how much a step can pull states apart, from those reached with common random numbers.
+    """Return the Lipschitz constant L of a step: the largest factor by which a step moves two states apart.
 
-    The largest ratio of the mean distance after the step to that before, over all pairs of different points.
+    This is the largest ratio of the mean distance after the step to the distance before it, over all pairs of
+    different points. `reached` are the points after the step, drawn with common random numbers.
     """
     before = cdist(points, points)
     after = np.mean([cdist(draw, draw) for draw in np.swapaxes(reached, 0, 1)], axis=0)
@@ -159,5 +177,5 @@ def entropy_of_distance_cells(probabilities: Float[np.ndarray, " cells"]) -> flo
 
 
 def pairs_for_distances(count: int) -> Sequence[tuple[int, int]]:
-    """All pairs of different members, each once."""
+    """Return all pairs of different members, each once."""
     return [(i, j) for i in range(count) for j in range(i + 1, count)]

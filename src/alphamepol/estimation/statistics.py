@@ -1,4 +1,4 @@
-"""How sure a number is: bootstrap over seeds and tasks, and comparisons of methods."""
+"""Bootstrap intervals over seeds and tasks, and comparisons of methods."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -11,19 +11,21 @@ from scipy.special import stdtrit
 RESAMPLES = 10_000
 
 Statistic = Callable[[Float[np.ndarray, " values"], Float[np.ndarray, "resamples values"]], np.ndarray]
-"""A number of weighted values, for each row of weights; NaN where all weights are 0."""
+"""A function that computes one number from weighted values, for each row of weights; NaN if all weights are 0."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Numbers, and for each the seed (whose policy) and the task that it is of, numbered from 0 on.
+    """A set of numbers, each with its seed and its task.
 
-    Numbers that share a seed or a task are not independent: resampling takes or leaves them together.
+    Numbers that share a seed or a task are not independent, so resampling takes or leaves them together.
     """
 
     values: Float[np.ndarray, " values"]
     seeds: Int[np.ndarray, " values"]
+    """The seed of the policy that gave each number, counted from 0."""
     tasks: Int[np.ndarray, " values"]
+    """The task of each number, counted from 0."""
 
     def __post_init__(self) -> None:
         if not len(self.values):
@@ -31,13 +33,16 @@ class Sample:
 
     @classmethod
     def of_seeds(cls, values: Sequence[float] | Float[np.ndarray, " seeds"]) -> "Sample":
-        """One number per seed."""
+        """Make a sample with one number per seed."""
         array = np.asarray(values, float)
         return cls(array, np.arange(len(array)), np.zeros(len(array), int))
 
     @classmethod
     def of_tasks(cls, values: Float[np.ndarray, "tasks repeats"], policies: int) -> "Sample":
-        """Each task done some times, `policies` taking turns along the rows; 0 if every number is of its own."""
+        """Make a sample of tasks that were each done several times.
+
+        The policies take turns along the rows. With `policies` 0, every number has a seed of its own.
+        """
         numbers = np.arange(values.size)
         return cls(values.ravel(), numbers % policies if policies else numbers, numbers // values.shape[1])
 
@@ -51,12 +56,16 @@ class Sample:
 
     @property
     def crossed(self) -> bool:
-        """Whether seeds are resampled, too; where each number of several tasks has its own, resampling tasks is all."""
+        """True if seeds are resampled.
+
+        Seeds are not resampled if there are several tasks and every number has a seed of its own. Resampling the tasks
+        is then enough.
+        """
         return self.task_count == 1 or self.seed_count < len(self.values)
 
     @property
     def units(self) -> int:
-        """The fewest things that are resampled."""
+        """The number of tasks or of seeds that are resampled, whichever is smaller."""
         counts = [self.task_count] if self.task_count > 1 else []
         return min([*counts, self.seed_count] if self.crossed else counts)
 
@@ -67,10 +76,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its 95 % interval, or without: one number alone has none."""
+    """A number with its 95 % interval."""
 
     value: float
     interval: tuple[float, float] | None
+    """The ends of the interval; None if only one seed or task could be resampled."""
 
     def to_dict(self) -> dict[str, Any]:
         return {"value": self.value, "interval": None if self.interval is None else list(self.interval)}
@@ -85,7 +95,7 @@ def weighted_mean(
 def weighted_interquartile_mean(
     values: Float[np.ndarray, " values"], weights: Float[np.ndarray, "resamples values"]
 ) -> Float[np.ndarray, " resamples"]:
-    """The mean of the middle half; a value across a quartile counts with the part that is inside."""
+    """Return the mean of the middle half. A value that lies across a quartile counts with the part that is inside."""
     order = np.argsort(values)
     upper = np.cumsum(weights[:, order], axis=1)
     total = upper[:, -1:]
@@ -95,7 +105,7 @@ def weighted_interquartile_mean(
 
 
 def estimate_statistic(sample: Sample, statistic: Statistic = weighted_mean) -> Estimate:
-    """A statistic of a sample."""
+    """Estimate a statistic of a sample, with its interval."""
     value = float(statistic(sample.values, np.ones((1, len(sample.values))))[0])
     if sample.units == 1:
         return Estimate(value, None)
@@ -104,7 +114,7 @@ def estimate_statistic(sample: Sample, statistic: Statistic = weighted_mean) -> 
         return Estimate(
             value, _bootstrap_interval_ends(weighted_mean(sample.values, _bootstrap_weights(sample, random)))
         )
-    # Weights must not be negative here: what few units understate is made up for afterwards.
+    # Weights must not be negative here, so the correction for few units is made afterwards.
     tasks = _bootstrap_draws(sample.task_count, random)[:, sample.tasks]
     seeds = _bootstrap_draws(sample.seed_count, random)[:, sample.seeds] if sample.crossed else 1.0
     resampled = statistic(sample.values, tasks * seeds)
@@ -112,11 +122,12 @@ def estimate_statistic(sample: Sample, statistic: Statistic = weighted_mean) -> 
 
 
 def contrast_statistic(terms: Sequence[tuple[float, Sample]], together: Sequence[Hashable] | None = None) -> Estimate:
-    """A sum of means of samples, each times a factor: with 1 and −1, a difference.
+    """Estimate a sum of the means of samples, each times a factor. The factors 1 and −1 give a difference.
 
-    Seeds are resampled apart in each sample, but together in samples that `together` gives the same name: those of one
-    run. Tasks that samples have in common are resampled together, and where their factors cancel what is common to a
-    task is taken out first: methods are compared on the same tasks.
+    Seeds are resampled separately in each sample. They are resampled together in samples of one run, to which
+    `together` gives the same name. Samples with the same number of tasks are taken to have the same tasks, which
+    are resampled together. If the factors of such samples cancel, the mean of each task is subtracted first, so that
+    methods are compared on the same tasks.
     """
     random = np.random.default_rng(0)
     names = list(together or range(len(terms)))
@@ -140,7 +151,7 @@ def contrast_statistic(terms: Sequence[tuple[float, Sample]], together: Sequence
 
 
 def probability_of_improvement(first: Sample, second: Sample) -> Estimate:
-    """How probable it is that a number of the first is above one of the second in the same task; ties count half."""
+    """Estimate the probability that a number of `first` is above one of `second` in the same task; ties count half."""
     random = np.random.default_rng(0)
     tasks = _bootstrap_draws(first.task_count, random)
     seeds = [
@@ -149,7 +160,7 @@ def probability_of_improvement(first: Sample, second: Sample) -> Estimate:
         else np.ones((RESAMPLES, len(sample.values)))
         for sample in (first, second)
     ]
-    # The first row is the samples themselves.
+    # The first row of weights is 1 everywhere, which stands for the samples themselves.
     tasks, *seeds = (np.concatenate([np.ones((1, part.shape[1])), part]) for part in (tasks, *seeds))
     wins, pairs = np.zeros(len(tasks)), np.zeros(len(tasks))
     for task in range(first.task_count):
@@ -167,8 +178,9 @@ def probability_of_improvement(first: Sample, second: Sample) -> Estimate:
 
 
 def bootstrap_inflation(units: int) -> float:
-    """By how much a bootstrap of few units understates how far a mean may be off: it divides by n where n − 1 is
-    right, and knows nothing of Student's t.
+    """Return the factor, above 1, that widens a 95 % bootstrap interval of a mean of few seeds or tasks.
+
+    The bootstrap alone understates the error: it divides by n instead of n − 1, and ignores Student's t distribution.
     """
     return float(np.sqrt(units / (units - 1)) * stdtrit(units - 1, 0.975) / stdtrit(np.inf, 0.975))
 
@@ -176,7 +188,10 @@ def bootstrap_inflation(units: int) -> float:
 def bootstrap_interval(
     values: Float[np.ndarray, "samples *rest"],
 ) -> tuple[Float[np.ndarray, "*rest"], Float[np.ndarray, "*rest"]]:
-    """95 % bootstrap interval of the mean over the first axis; one value, or equal ones, have one of no width."""
+    """Return the ends of the 95 % bootstrap interval of the mean over the first axis.
+
+    The interval of a single value, or of equal values, has width 0.
+    """
     samples, flat = len(values), values.reshape(len(values), -1)
     mean, factor = flat.mean(axis=0), bootstrap_inflation(samples) if samples > 1 else 1.0
     means = mean + factor * (_bootstrap_draws(samples, np.random.default_rng(0)) @ flat / samples - mean)
@@ -185,7 +200,7 @@ def bootstrap_interval(
 
 
 def _bootstrap_draws(count: int, random: np.random.Generator) -> Float[np.ndarray, "resamples count"]:
-    """How often each of `count` things is drawn in each resample: means are then one matrix product."""
+    """Draw how often each of `count` units occurs in each resample. Means are then one matrix product."""
     return random.multinomial(count, np.full(count, 1 / count), RESAMPLES).astype(float)
 
 
@@ -195,7 +210,11 @@ def _bootstrap_weights(
     tasks: Float[np.ndarray, "resamples tasks"] | None = None,
     seeds: Float[np.ndarray, "resamples seeds"] | None = None,
 ) -> Float[np.ndarray, "resamples values"]:
-    """What each number counts in each resample: 1, and what its task and its seed are drawn more or less often."""
+    """Return the weight of each number in each resample.
+
+    The weight is 1 plus a term for its task and a term for its seed. A term says how much more or less often than once
+    the task or seed was drawn, times `bootstrap_inflation`.
+    """
     weights = np.ones((RESAMPLES, len(sample.values)))
     if sample.task_count > 1:
         tasks = _bootstrap_draws(sample.task_count, random) if tasks is None else tasks
@@ -212,6 +231,6 @@ def _bootstrap_interval_ends(resampled: Float[np.ndarray, " resamples"]) -> tupl
 
 
 def mean_with_bootstrap_interval(values: Float[np.ndarray, " samples"]) -> dict[str, Any]:
-    """Mean and 95 % bootstrap interval, for JSON; one value has no interval."""
+    """Return the mean and its 95 % bootstrap interval, for JSON. The interval of a single value is None."""
     interval = [float(end) for end in bootstrap_interval(values)] if len(values) > 1 else None
     return {"mean": float(values.mean()), "interval": interval}

@@ -1,4 +1,4 @@
-"""The paper's bounds (D2) to (D5), as formulas."""
+"""The bounds (D2) to (D5), as formulas."""
 
 import math
 
@@ -8,12 +8,15 @@ from alphamepol.estimation.member_distances import entropy_of_distance_cells
 
 
 def theoretical_one_step_bound(starts: float, differ: float, horizon: int) -> float:
-    """(D2): D is at most the variation of the starts, and T times that of a step."""
+    """Return the bound (D2) on D: the total variation of the starts plus T times that of a step."""
     return starts + horizon * differ
 
 
 def theoretical_wasserstein_bound(starts: float, step: float, lipschitz: float, horizon: int) -> float:
-    """(D3): (1 − L^T)/(1 − L) times the largest W_1 of a step, and what is left of the distance of the starts."""
+    """Return the bound (D3) on W_1.
+
+    It is (1 − L^T)/(1 − L) times the largest W_1 of a step, plus max(L, L^T) times W_1 of the starts.
+    """
     if not math.isfinite(lipschitz):
         return 0.0 if step == starts == 0 else math.inf
     with np.errstate(over="ignore"):
@@ -24,14 +27,21 @@ def theoretical_wasserstein_bound(starts: float, step: float, lipschitz: float, 
 
 
 def theoretical_entropy_gap_bound(diameter: float, smallest: float) -> float:
-    """(D4): D²/σ + D ln(1/σ), σ the smallest probability of a cell; infinite if a member never is in some cell."""
+    """Return the bound (D4): D²/σ + D ln(1/σ), where σ is the smallest probability of a cell.
+
+    The bound is infinite if some member is never in some cell.
+    """
     if diameter == 0:
         return 0.0
     return math.inf if smallest == 0 else diameter**2 / smallest - diameter * math.log(smallest)
 
 
 def sharp_theoretical_gap_bound(diameter: float, cells: int) -> float:
-    """(D5): D ln(K − 1) + h(D), the largest difference that two distributions on K cells can have; never infinite."""
+    """Return the bound (D5): D ln(K − 1) + h(D), or ln K if D is at least 1 − 1/K.
+
+    It is the largest difference between the entropies of two distributions on K cells at distance D. It is never
+    infinite.
+    """
     if diameter >= 1 - 1 / cells:
         return math.log(cells)
     flip = entropy_of_distance_cells(np.array([diameter, 1 - diameter]))

@@ -1,1 +1,1 @@
-"""What is done with trained policies."""
+"""The commands for trained policies: `evaluate` and `export`."""

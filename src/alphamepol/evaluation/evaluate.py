@@ -1,4 +1,4 @@
-"""`evaluate`: how well policies of runs and files explore, here or in another class, and side by side."""
+"""`evaluate`: measure how well policies explore a class, and compare several policies."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -40,17 +40,19 @@ from alphamepol.runs.sources import (
 )
 
 MANY = 20
-"""Policies from which on each has no heat-map of its own: the skills of DIAYN, say."""
+"""The most policies for which each has a heat-map of its own. DIAYN, for example, has more skills."""
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What was measured, and the folder of its files."""
+    """The result of `evaluate`: the measurements, and the folder of the files."""
 
     folder: Path
+    """The folder that holds summary.json and figures/."""
     evaluations: dict[str, Evaluation]
-    """By the label of the policies."""
+    """An `Evaluation` for each given policy or run, by its label, for example "αMEPOL (0.2)" or "Random"."""
     summary: dict[str, Any]
+    """The content of summary.json. With several policies, its entry "runs" has a summary for each of them."""
 
 
 def evaluate(
@@ -65,21 +67,50 @@ def evaluate(
     folder: str | Path | None = None,
     quiet: bool = False,
 ) -> Evaluated:
-    """Measure how well policies explore each member: entropy, CVaR, heat-maps. Several policies are compared.
+    """Measure how well policies explore each member of a class: state entropy, CVaR and heat-maps.
+
+    If several policies or runs are given, they are compared. All of them are measured with the same settings, and in
+    the same units. The numbers are written to summary.json, and the pictures to figures/.
 
     **Arguments**
 
-    - `policies`: the folder of a run, a policy file, the name of a released policy, a policy, or policies by their
-      seeds; or a list of those, among which may be "random". Several are measured with the settings of the first.
-    - `environment_class`: the class to evaluate in, or its name; the run's own if not given.
-    - `config`: how the class is sampled and measured. If not given: the settings of the first run, or the usual ones of
-      the class.
-    - `alpha`: the percentile of the CVaR; if not given, that of the settings, the smallest of several runs.
-    - `feature_noise`: deviation of noise on particles; if not given, that of the settings, the largest of several runs.
-    - `encoder_seed`: of images, which random network their entropy is taken on; if not given, that of the settings.
-    - `batches`: mini-batches per member.
-    - `folder`: where the files go; by default `RUN/evaluation-CLASS`, of several `runs/evaluation-CLASS-RUN-RUN`.
+    - `policies`: the folder of a run that trained policies, a policy file, the name of a policy that comes with the
+      package, a policy, or a dict of policies by seed. It can also be a list of these, which may contain "random" for
+      an untrained policy.
+    - `environment_class`: the class to evaluate in, or its name. If it is not given, the class of the run is used.
+    - `config`: the settings for sampling and measuring the class. If they are not given, those of the first
+      pre-training run are used, or those of the usual preset of the class if there is no such run.
+    - `alpha`: the percentile α of the CVaR. If it is not given, that of the settings is used. If the settings come from
+      several runs, this is the smallest α of the runs.
+    - `feature_noise`: the standard deviation of the noise on particles. If it is not given, that of the settings is
+      used. If the settings come from several runs, this is the largest noise of the runs.
+    - `encoder_seed`: the seed of the random network that encodes particles which are images. If it is not given, that
+      of the settings is used.
+    - `batches`: the number of mini-batches in each member.
+    - `folder`: the folder for the files. By default it is `RUN/evaluation-CLASS` for a run,
+      `FILE-evaluation-CLASS` beside a policy file, and `runs/evaluation-CLASS-RUN-RUN` for several runs.
     - `quiet`: show no progress and no table.
+
+    **Returns**
+
+    An `Evaluated`, with an `Evaluation` for each given policy or run.
+
+    **Raises**
+
+    - `InputError`: if there is no policy to evaluate, if a policy does not fit the class, or if the class is not known.
+    - `InputError`: if a setting or `batches` is out of its range, or if `folder` holds a run.
+    - `RunError`: if an entropy cannot be estimated, for example because more than k particles coincide.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+
+    done = am.evaluate("gridworld-slope/alpha-0.2", batches=2, folder="evaluation", quiet=True)
+    (evaluation,) = done.evaluations.values()
+    print(evaluation.members)  # ('GWS', 'GWN')
+    print(evaluation.member_means)  # a row of two mean entropies, both about 0.5
+    ```
     """
     if batches < 1:
         raise InputError(f"batches: {batches} was given; it must be at least 1")
@@ -123,9 +154,10 @@ def evaluate(
 
 
 def _settings_to_evaluate_with(sources: Sequence[Source], class_name: str) -> PretrainConfig:
-    """The settings that all are measured with: those of the first run; the usual ones of the class if there is none.
+    """Return the settings with which all policies are measured.
 
-    The smallest α and the largest noise of the runs are taken.
+    They are those of the first pre-training run, with the smallest α and the largest feature noise of all such runs.
+    Without such a run they are those of the usual preset of the class.
     """
     runs = [source for source in sources if isinstance(source.config, PretrainConfig)]
     configs: list[PretrainConfig] = [source.config for source in runs]
@@ -141,7 +173,7 @@ def _settings_to_evaluate_with(sources: Sequence[Source], class_name: str) -> Pr
 
 
 def _source_to_evaluate(source: Source, environment_class: AnyClass, config: PretrainConfig) -> Source:
-    """The source with policies, which `random` has not yet. Refuses policies that do not fit the class."""
+    """Return the source with its policies; `random` gets untrained ones. Refuse policies that do not fit the class."""
     if not source.policies:
         return dataclasses.replace(source, policies=untrained_start_policies(environment_class, config))
     for policy in source.policies.values():
@@ -192,7 +224,7 @@ def _default_folder_of_evaluate(sources: Sequence[Source], class_name: str) -> P
 def _summarise_evaluated_sources(
     sources: Sequence[Source], evaluations: dict[str, Evaluation], config: PretrainConfig, class_name: str
 ) -> dict[str, Any]:
-    """summary.json; of several policies with an entry for each."""
+    """Return the content of summary.json. With several policies, it has an entry for each of them."""
     pairs = zip(sources, evaluations.values(), strict=True)
     summaries = [_summary_of_evaluated_source(source, config, evaluation) for source, evaluation in pairs]
     if len(summaries) == 1:

@@ -1,4 +1,4 @@
-"""`alphamepol export`: a policy for other libraries."""
+"""`alphamepol export`: write a policy for other libraries."""
 
 from pathlib import Path
 
@@ -23,15 +23,35 @@ def export(
     seed: int | None = None,
     environment_class: AnyClass | str | None = None,
 ) -> None:
-    """Write a policy of a run, or of a policy file, in another library's format.
+    """Write a policy in the format of another library.
 
     **Arguments**
 
-    - `run`: the folder of a run that trained policies, or a policy file.
-    - `out`: the file to write; an existing one is replaced.
-    - `to`: "sb3", a zip that PPO and sb3_contrib's TRPO load; or "safetensors", weights by name.
-    - `seed`: which of the run's policies; the first if not given.
-    - `environment_class`: for sb3, the class whose spaces the policy acts in, or its name; the run's own if not given.
+    - `run`: the folder of a run that trained policies, a policy file, or the name of a policy that comes with the
+      package.
+    - `out`: the file to write. An existing file is replaced. Its name must end in .zip for "sb3", and in .safetensors
+      for "safetensors".
+    - `to`: the format. "sb3" is a zip that PPO of Stable-Baselines3 and TRPO of sb3_contrib load. "safetensors" holds
+      the weights by name.
+    - `seed`: the seed of the policy to export. If it is not given, the first policy of the run is exported.
+    - `environment_class`: for "sb3", the class in whose spaces the policy acts, or its name. If it is not given, the
+      class of the run is used. A policy file needs it, because the file does not name a class.
+
+    **Raises**
+
+    - `InputError`: if there is no such policy, or if the format is not known or does not match the name of `out`.
+    - `InputError`: for "sb3", if the class is not known, if Stable-Baselines3 is not installed, or if it cannot
+      represent the policy (images, squashed or recurrent policies, actions without bounds).
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+
+    am.export("gridworld-slope/alpha-0.2", "policy.safetensors", "safetensors")
+    policy = am.load_policy("policy.safetensors")
+    print(policy.observation_size)  # 2
+    ```
     """
     out = Path(out)
     if to not in SUFFIXES:
@@ -44,7 +64,7 @@ def export(
         save_policy(policy, out)
         return
     if environment_class is None and source.class_name is None:
-        raise InputError(f"class: {run} is a policy file; say with --class in which class it acts")
+        raise InputError(f"class: none was given, and the policy file {run} does not name one; give it with --class")
     environment_class = environment_class or checked_class_of_source(str(source.class_name))
     environment_class = make_class(environment_class)
     check_policy_shape(policy, environment_class)

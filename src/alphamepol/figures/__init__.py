@@ -1,1 +1,1 @@
-"""Every drawing and table."""
+"""All figures, and all tables of the terminal."""

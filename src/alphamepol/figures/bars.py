@@ -1,4 +1,4 @@
-"""Bars with intervals."""
+"""Bar charts with intervals."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +20,10 @@ def draw_bars(
     ylabel: str,
     levels: Mapping[str, float] | None = None,
 ) -> None:
-    """A bar with its 95 % interval for every series of every group; a dashed line at the level of a group."""
+    """Draw a bar with its 95 % interval for every series of every group, and write the numbers to a CSV file.
+
+    `levels` maps groups to a level that is drawn as a dashed line, e.g. the ceiling of a member.
+    """
     series = list(dict.fromkeys(one for group in groups.values() for one in group))
     colours = style_colours_of(series)
     rows: list[tuple[Any, ...]] = []

@@ -1,4 +1,4 @@
-"""Figures of a class before training: entropies, their stability, learning rates, distances between members."""
+"""The figures of `check`: entropies, their stability, learning rates, and distances between members."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ from alphamepol.measuring.sensitivity import Learned, Sensitivity
 
 @dataclass(frozen=True)
 class MemberEntropies:
-    """Entropies of mini-batches in each member, and the part that members have in an epoch and in its tail."""
+    """The entropies of mini-batches in each member, and the share of each member in an epoch and in its tail."""
 
     members: Sequence[str]
     probabilities: Sequence[float]
     entropies: Float[np.ndarray, "members minibatches"]
     means: Float[np.ndarray, "3 members"]
-    """The mean of each member and the ends of its interval."""
+    """The mean of each member, and the low and the high end of its interval."""
     ceilings: Sequence[float]
     tail: Float[np.ndarray, " members"]
     """The share of each member in the worst α-fraction."""
@@ -34,7 +34,11 @@ class MemberEntropies:
 
 
 def draw_class_check_entropies(found: MemberEntropies, folder: Path, name: str) -> None:
-    """Draw the entropy of every mini-batch, means with intervals and ceilings; beside them shares of draws and tail."""
+    """Draw the entropies of mini-batches in each member, and beside them the shares of the members.
+
+    The left panel shows every mini-batch, the means with their intervals, and the ceilings. The right panel shows the
+    share of each member in the draws and in the tail.
+    """
     members = found.members[:MOST]
     means, low, high = found.means
     rows = range(len(members))
@@ -62,16 +66,16 @@ def draw_class_check_entropies(found: MemberEntropies, folder: Path, name: str) 
 
 @dataclass(frozen=True)
 class Panel:
-    """One setting of the estimator."""
+    """One panel of the stability figure: a setting of the estimator with several values."""
 
     label: str
     sensitivity: Sensitivity
     given: int
-    """The value that was given."""
+    """The value that the user gave."""
 
 
 def draw_class_check_stability(panels: Sequence[Panel], members: Sequence[str], folder: Path, name: str) -> None:
-    """Draw the entropy of each member with other values of each setting; a dashed line at the value given."""
+    """Draw the entropy of each member for several values of each setting, with a dashed line at the given value."""
     rows: list[tuple[Any, ...]] = []
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7.5, 3.0), layout="constrained")
@@ -93,18 +97,19 @@ def draw_class_check_stability(panels: Sequence[Panel], members: Sequence[str], 
 
 @dataclass(frozen=True)
 class RateLimits:
-    """Lines and bands beside learning rates."""
+    """The lines and bands in the figure of learning rates."""
 
     given: float
-    """The learning rate that was given."""
+    """The learning rate that the user gave."""
     trust_region: float
     enough: float
-    """The effective share of samples from which on there is enough to learn from."""
+    """The smallest effective share of samples that is enough to learn from."""
     too_little: float
+    """The effective share of samples below which there is too little to learn from."""
 
 
 def draw_class_check_rates(tried: Sequence[Learned], limits: RateLimits, folder: Path, name: str) -> None:
-    """Draw what one epoch with different learning rates leaves of its samples, and its KL divergence."""
+    """Draw the effective share of samples and the KL divergence after one epoch, for several learning rates."""
     rates = [one.rate for one in tried]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7.5, 2.8), layout="constrained")
@@ -129,16 +134,16 @@ def draw_class_check_rates(tried: Sequence[Learned], limits: RateLimits, folder:
 
 @dataclass(frozen=True)
 class Distances:
-    """Distances between members, rows and columns."""
+    """A matrix of distances between members."""
 
     title: str
     values: Float[np.ndarray, "members members"]
     most: float | None = 1.0
-    """The largest that they can be, if that is known."""
+    """The largest possible distance; None if it is not known."""
 
 
 def draw_class_check_distances(matrices: Sequence[Distances], members: Sequence[str], folder: Path, name: str) -> None:
-    """Draw matrices of distances between members, side by side."""
+    """Draw matrices of distances between members side by side."""
     side = 0.28 * len(members) + 1.2
     rows: list[tuple[Any, ...]] = []
     with matplotlib.rc_context(STYLE):

@@ -1,4 +1,4 @@
-"""Curves along training."""
+"""Curves of numbers along training."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,10 @@ from alphamepol.figures.tables import MOST
 
 
 def draw_curves(axes: Axes, curves: Mapping[str, Float[np.ndarray, "rows steps"]]) -> list[tuple[Any, ...]]:
-    """The mean of each along the steps, from 1 on, with its 95 % band; returns the numbers behind them."""
+    """Draw the mean of each curve over its rows, with its 95 % band. Return the numbers as rows of a CSV file.
+
+    Steps are numbered from 1.
+    """
     rows: list[tuple[Any, ...]] = []
     colours = style_colours_of(list(curves))
     for name, values in curves.items():
@@ -34,7 +37,10 @@ def draw_curves(axes: Axes, curves: Mapping[str, Float[np.ndarray, "rows steps"]
 
 
 def draw_learning_curves(metrics: Sequence[dict[str, Any]], environment_class: AnyClass, folder: Path) -> None:
-    """Entropy of each member along the epochs: mean over seeds, and a band from the smallest to the largest."""
+    """Draw the entropy of each member along the epochs.
+
+    The curve is the mean over seeds, and the band goes from the lowest to the highest seed.
+    """
     by_member: dict[str, dict[int, list[float]]] = {name: {} for name in environment_class.names}
     for line in metrics:
         for name, entropy in line["entropy"].items():
@@ -65,11 +71,11 @@ def draw_adaptation_curves(
     name: str = "adaptation",
     formats: Sequence[str] = PNG,
 ) -> None:
-    """The return before and after the inner step along meta-training, mean over seeds with 95 % bands."""
+    """Draw the return before and after the inner step along meta-training: means over seeds with 95 % bands."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.0, 3.2), layout="constrained")
         axes = figure.add_subplot()
-        rows = draw_curves(axes, {"before the inner step": before, "after it": after})
+        rows = draw_curves(axes, {"before the inner step": before, "after the inner step": after})
         axes.set(xlabel="meta-iteration", ylabel="return, mean over tasks")
         save_figure_in_style(figure, folder, name, formats)
     write_csv_of_figure(folder / f"{name}.csv", ("return", "iteration", "mean", "low", "high", "seeds"), rows)
@@ -82,7 +88,7 @@ def draw_discriminability_curve(
     name: str = "discriminability",
     formats: Sequence[str] = PNG,
 ) -> None:
-    """How well skills are told apart along the epochs, mean over seeds with a 95 % band."""
+    """Draw the discriminability ln q(z|s) of skills along the epochs: the mean over seeds with its 95 % band."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.0, 3.2), layout="constrained")
         axes = figure.add_subplot()
@@ -100,13 +106,13 @@ PANELS: dict[str, dict[str, str]] = {
     "entropy gap on cells": {"entropy_gap": "measured", "sharp_entropy_gap_bound": "allowed (D5)"},
     "effective share of samples": {"effective_share": "median mini-batch"},
     "smallest safe k": {"smallest_safe_k": "largest of the epoch"},
-    "one-step bound (D2)": {"one_step_bound": "1 and more says nothing"},
+    "one-step bound (D2)": {"one_step_bound": "vacuous from 1 on"},
 }
-"""What is drawn along the epochs: title, and the numbers with their labels."""
+"""The panels of the diagnostics figure: each title with its numbers and their labels."""
 
 
 def draw_diagnostics_curves(metrics: Sequence[dict[str, Any]], folder: Path) -> None:
-    """What `diagnostics` has measured along the epochs, the mean over seeds; where no seed knows a number is a gap."""
+    """Draw the numbers of `diagnostics` along the epochs, as means over seeds. An epoch without a number is a gap."""
     by_epoch: dict[int, list[dict[str, Any]]] = {}
     for line in metrics:
         found = {**line.get("diagnostics", {}), "effective_share": line["effective_share"]}
@@ -128,7 +134,7 @@ def draw_diagnostics_curves(metrics: Sequence[dict[str, Any]], folder: Path) -> 
             if drawn:
                 axes.legend(loc="best")
             else:
-                axes.text(0.5, 0.5, "not known here", ha="center", va="center", transform=axes.transAxes)
+                axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes)
         save_figure_in_style(figure, folder, "diagnostics")
     rows = zip(epochs, *(means[name] for name in names), strict=True)
     write_csv_of_figure(folder / "diagnostics.csv", ("epoch", *names), rows)

@@ -1,4 +1,4 @@
-"""Where agents went: heat-maps and trails in every member."""
+"""Heat-maps of visits, and trails of trajectories, in every member."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,10 +29,10 @@ def draw_heat_maps(
     name: str = "heat-maps",
     formats: Sequence[str] = PNG,
 ) -> None:
-    """Where the agent goes in each member, on a log scale, all seeds together.
+    """Draw the share of time at each place in each member, on a log scale, over all seeds.
 
-    Five members side by side, one row per method, then the next five. An agent that is nowhere in a plane has no map;
-    then nothing is drawn.
+    The figure has five members side by side, with one row per method; below follow the next five members. Nothing is
+    drawn if agents have no place in a plane.
     """
     maps = {
         method: VisitMap(evaluation.visits.shares.mean(axis=0), evaluation.visits.extent)
@@ -56,7 +56,10 @@ def draw_heat_maps(
 def draw_trails_like_heat_maps(
     evaluations: Mapping[str, Evaluation], environment_class: AnyClass, folder: Path
 ) -> None:
-    """The ways of a few trajectories in each member, one colour each, from a dot on; arranged as the heat-maps are."""
+    """Draw a few trajectories in each member, each in its own colour. A dot marks the start.
+
+    The panels are arranged as in `draw_heat_maps`.
+    """
     shown = {method: one for method, one in evaluations.items() if one.trails is not None and one.visits is not None}
     if not shown:
         return
@@ -81,13 +84,13 @@ def draw_trails_like_heat_maps(
 def _heat_map_axes(
     evaluations: Mapping[str, Evaluation], methods: Sequence[str], environment_class: AnyClass
 ) -> tuple[Figure, dict[tuple[str, int], Axes]]:
-    """Axes for every method and member: five members side by side, one row per method, then the next five."""
+    """Return axes for every method and member: five members side by side, one row per method, then the next five."""
     members = environment_class.names[:MOST]
     columns = min(5, len(members))
     rows = math.ceil(len(members) / columns) * len(methods)
     extents = [one.visits.extent for one in evaluations.values() if one.visits is not None]
     west, east, south, north = extents[0]
-    # Maps that are wider than high need less room above each other.
+    # Maps that are wider than high need less height.
     height = (
         2.0
         * (min(1.0, abs(north - south) / (east - west)) if map_background_is_to_scale(environment_class[0]) else 1.0)
@@ -110,14 +113,17 @@ def _heat_map_axes(
 
 
 def _heat_map_caption(evaluation: Evaluation, member: int) -> str:
-    """How well, in a few words: the cells of a grid say more than its entropy."""
+    """Return a short measure of exploration: visited cells if the class has cells, otherwise the entropy."""
     if evaluation.cells is not None:
         return f"{evaluation.cells['minibatch'][:, member].mean():.1f} cells a mini-batch"
     return f"entropy {evaluation.member_means[:, member].mean():.2f}"
 
 
 def heat_map_pixels(places: np.ndarray, valid: np.ndarray, member: Member, size: int = 200) -> np.ndarray | None:
-    """A quick heat-map without axes, for TensorBoard: about `size` wide, uint8; None unless places are in a plane."""
+    """Return a heat-map without axes for TensorBoard, uint8, about `size` pixels wide.
+
+    Return None if the places are not in a plane.
+    """
     visits = visit_map(places, valid, member)
     if visits is None:
         return None
@@ -128,12 +134,12 @@ def heat_map_pixels(places: np.ndarray, valid: np.ndarray, member: Member, size:
     enlarged = max(1, size // shares.shape[1])
     pixels = np.kron(colours, np.ones((enlarged, enlarged, 1)))
     ground = member.map
-    if ground is None or (ground.cells is None and ground.extent != visits.extent):  # no map, or away from it
+    if ground is None or (ground.cells is None and ground.extent != visits.extent):  # no map, or visits outside it
         return (255 * pixels).astype(np.uint8)
     west, east, south, north = visits.extent
 
     def part(corner: Sequence[float], opposite: Sequence[float]) -> tuple[slice, slice]:
-        """The rows and columns of a rectangle of the map."""
+        """Return the rows and columns of pixels of a rectangle of the map."""
         corners = (np.array([corner, opposite]) - (west, north)) / (east - west, south - north)
         x, y = (corners * pixels.shape[1::-1]).round().astype(int).T
         return slice(*sorted(y)), slice(*sorted(x))
@@ -141,7 +147,7 @@ def heat_map_pixels(places: np.ndarray, valid: np.ndarray, member: Member, size:
     for patch in ground.patches:
         if patch.kind == "wall":
             pixels[part(patch.corner, np.add(patch.corner, patch.size).tolist())] = to_rgb(WALL_COLOUR)
-    # The member's own part, where a class has larger maps, too.
+    # The extent covers the largest map of the class: cut out the part of this member.
     own_west, own_east, own_south, own_north = ground.extent
     return (255 * pixels[part((own_west, own_south), (own_east, own_north))]).astype(np.uint8)
 
@@ -149,7 +155,7 @@ def heat_map_pixels(places: np.ndarray, valid: np.ndarray, member: Member, size:
 def _draw_heat_map(
     axes: Axes, shares: np.ndarray, extent: tuple[float, float, float, float], member: Member, norm: LogNorm
 ) -> None:
-    """One member's map: share of time per cell, walls in grey, never-visited ground in white."""
+    """Draw the share of time per cell in one member, with walls in grey and ground without visits in white."""
     seen = np.ma.masked_equal(shares, 0)
     axes.imshow(seen, norm=norm, origin="lower", extent=extent, cmap="viridis", interpolation="nearest")
     draw_map_background(axes, member)

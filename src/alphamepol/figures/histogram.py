@@ -19,7 +19,7 @@ def draw_entropy_histogram(
     name: str = "entropy-histogram",
     formats: Sequence[str] = PNG,
 ) -> None:
-    """Distribution of the entropy of single trajectories under p_M, one histogram per method, members stacked."""
+    """Draw a histogram per method of the entropy of single trajectories under p_M, with the members stacked."""
     shown = {}
     for method, evaluation in evaluations.items():
         values = evaluation.trajectory_entropies

@@ -1,4 +1,4 @@
-"""Maps of members as a background of figures."""
+"""Maps of members as the background of figures."""
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
@@ -8,11 +8,11 @@ from alphamepol.environments.host import HostMember
 from alphamepol.figures.style import WALL_COLOUR
 
 OUTLINES = {"wall": (WALL_COLOUR, 0), "level": (WALL_COLOUR, 0.6), "door": ("#D08A2E", 2.0), "goal": ("#CC3377", 0.8)}
-"""Colour and width of what is on maps."""
+"""The colour and the line width of each kind of patch on a map."""
 
 
 def draw_map_background(axes: Axes, member: Member) -> None:
-    """What is on the ground: walls filled, all else as outlines, so that visits are seen."""
+    """Draw the map of a member: walls are filled, all other patches are outlines, so that visits stay visible."""
     ground = member.map
     for patch in ground.patches if ground is not None else ():
         line, width = OUTLINES[patch.kind]
@@ -21,7 +21,10 @@ def draw_map_background(axes: Axes, member: Member) -> None:
 
 
 def frame_map_background(axes: Axes, extent: tuple[float, float, float, float], member: Member) -> None:
-    """The ends of a map, the member's own if it has one: the others of its class may be larger."""
+    """Set the limits of the axes to the map of the member, or to `extent` if the member has no map.
+
+    `extent` may be larger than the map of the member, because it covers all members of the class.
+    """
     ground = member.map
     extent = extent if ground is None else ground.extent
     axes.set(xlim=extent[:2], ylim=extent[2:], xticks=[], yticks=[])
@@ -31,5 +34,5 @@ def frame_map_background(axes: Axes, extent: tuple[float, float, float, float], 
 
 
 def map_background_is_to_scale(member: Member) -> bool:
-    """Whether both directions have the same unit, as far as one can know."""
+    """Return True unless the two axes may have different units, as in a host member without a map."""
     return not isinstance(member, HostMember) or member.map is not None

@@ -13,7 +13,10 @@ from alphamepol.figures.style import PNG, STYLE, save_figure_in_style
 
 
 def draw_renders(ids: Mapping[str, str], folder: Path, name: str, formats: Sequence[str] = PNG) -> None:
-    """Draw members at their start; `ids` maps titles to Gymnasium ids. Nothing is drawn if one cannot be rendered."""
+    """Draw members at the start of an episode; `ids` maps titles to Gymnasium ids.
+
+    Nothing is drawn if a member cannot be rendered.
+    """
     try:
         pictures = {title: _render_for_figure(gymnasium_id) for title, gymnasium_id in ids.items()}
     except (ImportError, InputError, RunError):

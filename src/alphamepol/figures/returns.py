@@ -28,9 +28,9 @@ def draw_returns(
     name: str = "returns",
     formats: Sequence[str] = PNG,
 ) -> None:
-    """Mean return along the iterations with 95 % bands, and a map of the goals coloured by final return per method.
+    """Draw the mean return along the iterations with 95 % bands, and a map of the goals for each initial policy.
 
-    There are maps only where tasks are goals in the plane.
+    Goals are coloured by their final return. Maps are drawn only if all tasks are goals in the plane.
     """
     planar = all(isinstance(task, list) and len(task) == 2 for task in tasks)
     maps = list(returns) if planar else []
@@ -80,7 +80,7 @@ def _draw_returns_at_goals(
         (west, south), (east, north) = space.low.tolist(), space.high.tolist()
         axes.set(xlim=(west, east), ylim=(south, north))
     axes.set(xticks=[], yticks=[], aspect="equal")
-    # The memory, if one is named, on a line of its own: maps are small.
+    # Maps are small, so the memory of the policy gets its own line.
     label = title.replace(", memory", "\nmemory")
     axes.set_title(f"{label}\nmean {values.mean():.2f}")
     for spine in axes.spines.values():

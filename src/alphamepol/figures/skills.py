@@ -1,4 +1,4 @@
-"""Trajectories of skills."""
+"""The figure of skills: their trajectories."""
 
 from pathlib import Path
 
@@ -14,10 +14,9 @@ from alphamepol.sampling.trajectories import Trajectories
 
 
 def draw_skill_trails(trails: Trajectories, environment_class: EnvironmentClass, folder: Path) -> None:
-    """A trajectory of every skill in every member, one colour each, its number where it ends.
+    """Draw a trajectory of every skill in every member, each skill in its own colour, with its number at the end.
 
-    The axes of the trajectories are (skill, member, 1, time). An agent that is nowhere in a plane has no map; then
-    nothing is drawn.
+    The axes of the trajectories are (skill, member, 1, time). Nothing is drawn if agents have no place in a plane.
     """
     names = environment_class.names
     places, valid = (np.asarray(part)[:, :, 0] for part in (trails.whereabouts, trails.valid))

@@ -1,4 +1,4 @@
-"""The one style of all figures: colours, fonts, and how files are written."""
+"""The style of all figures: colours, fonts, and file formats."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from PIL import Image
 
 from alphamepol.files.atomic import write_atomically
 
-# Okabe and Ito's palette, which colour-blind people tell apart.
+# Okabe and Ito's palette: colour-blind people can tell its colours apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#999999", "#882255")
 
 
@@ -24,7 +24,7 @@ METHOD_COLOURS = {
     "MAML+R": COLOURS[3],
     "MAML+DIAYN": COLOURS[4],
 }
-"""The same method has the same colour in every figure, by the first word of its label."""
+"""The colour of each method, the same in every figure. Keys are labels without the part in parentheses."""
 
 
 WALL_COLOUR = "#5b6068"
@@ -48,7 +48,7 @@ FORMATS = ("png", "svg")
 
 
 def style_colours_of(labels: Sequence[str]) -> dict[str, str]:
-    """A colour for each label: that of its method, if no other has it, or the next that is free."""
+    """Return a colour for each label: the colour of its method if no label before has it, else the next free one."""
     found: dict[str, str] = {}
     for label in labels:
         colour = METHOD_COLOURS.get(label.split(" (")[0])
@@ -59,7 +59,7 @@ def style_colours_of(labels: Sequence[str]) -> dict[str, str]:
 
 
 def save_figure_in_style(figure: Figure, folder: Path, name: str, formats: Sequence[str] = PNG) -> None:
-    """Write a figure once in every format, PNG in 256 colours; equal figures give equal files."""
+    """Write a figure in every format, PNG in 256 colours. Equal figures give equal files."""
     without = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
     for suffix in formats:
         buffer = io.BytesIO()
@@ -69,7 +69,7 @@ def save_figure_in_style(figure: Figure, folder: Path, name: str, formats: Seque
 
 
 def in_style_palette(png: bytes) -> bytes:
-    """The picture in at most 256 colours, which takes a third of the bytes and looks the same."""
+    """Return a PNG in at most 256 colours; it looks the same and takes a third of the bytes."""
     buffer = io.BytesIO()
     with Image.open(io.BytesIO(png)) as image:
         few = image.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)

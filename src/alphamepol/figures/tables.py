@@ -17,11 +17,11 @@ WORDS = {"trajectory": "trajectory", "minibatch": "mini-batch"}
 
 
 MOST = 20
-"""Members of a class that tables and pictures show, in the order of the class; files have them all."""
+"""The largest number of members that tables and figures show, in the order of the class. Files have all members."""
 
 
 def epoch_table(environment_class: AnyClass, lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
-    """An epoch's metrics, one line per seed, as a table of members and as a sentence."""
+    """Return the metrics of an epoch, given one line per seed, as a table of members and as a sentence."""
     objective, kl = (np.mean([line[name] for line in lines]) for name in ("objective", "kl"))
     numbers = f" objective {objective:.3f}   KL {kl:.3f}   {lines[0]['iterations']} iterations"
     entropies = _mean_by_member_for_table(environment_class, lines)
@@ -30,13 +30,16 @@ def epoch_table(environment_class: AnyClass, lines: list[dict[str, Any]]) -> tup
 
 
 def evaluation_table(evaluation: Evaluation, title: str) -> Table:
-    """Entropy per member, mean over seeds with the smallest and the largest, beside what is possible, or the cells."""
+    """Return a table of the entropy in each member: the mean over seeds, and the lowest and the highest seed.
+
+    The last columns are the visited cells if the class has cells, otherwise the ceiling.
+    """
     table = Table(title=Text(title), title_justify="left")
     table.add_column("member")
     table.add_column("probability", justify="right")
     table.add_column("entropy", justify="right")
     if len(evaluation.seeds) > 1:
-        table.add_column("seeds from … to", justify="right")
+        table.add_column("lowest … highest", justify="right")
     cells = evaluation.cells or {}
     for column in [f"cells per {WORDS[per]}" for per in cells] or ["ceiling"]:
         table.add_column(column, justify="right")
@@ -59,8 +62,10 @@ def evaluation_table(evaluation: Evaluation, title: str) -> Table:
 
 
 def comparison_table(evaluations: Mapping[str, Evaluation], title: str) -> Table:
-    """Entropy of each member, and cells where there are some, a column per method: the mean over seeds and its 95 %
-    interval."""
+    """Return a table of the entropy in each member, with a column per method: means over seeds with 95 % intervals.
+
+    If the class has cells, rows with the visited cells follow.
+    """
     first = next(iter(evaluations.values()))
     table = Table(title=Text(title), title_justify="left")
     table.add_column("member")
@@ -106,7 +111,7 @@ def _table_cell_with_interval(values: np.ndarray) -> str:
 
 
 def iteration_table(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
-    """An iteration's metrics, one line per task and seed, as details and as a sentence."""
+    """Return the metrics of an iteration, given one line per task and seed, as details and as a sentence."""
     returns = np.array([line["return"] for line in lines])
     sentence = f"return {returns.mean():.3f}"
     reported = [name for name in lines[0] if name not in ("iteration", "task", "seed", "return", "seconds")]
@@ -115,7 +120,7 @@ def iteration_table(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
 
 
 def finetune_table(summaries: Mapping[str, dict[str, Any]], title: str) -> Table:
-    """The mean return at the first and the last iteration, one line per initial policy."""
+    """Return a table of the mean return at the first and the last iteration, with a row per initial policy."""
     table = Table(title=Text(title), title_justify="left")
     table.add_column("initial policy")
     for column in ("first iteration", "last iteration", "95 % interval"):
@@ -128,14 +133,14 @@ def finetune_table(summaries: Mapping[str, dict[str, Any]], title: str) -> Table
 
 
 def meta_iteration_table(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
-    """A meta-iteration's metrics, one line per seed, as details and as a sentence."""
+    """Return the metrics of a meta-iteration, given one line per seed, as details and as a sentence."""
     before, after, kl = (np.mean([line[name] for line in lines]) for name in ("return_before", "return_after", "kl"))
     sentence = f"return {before:.3f} before the inner step, {after:.3f} after"
     return f" {sentence}   KL {kl:.2g}", sentence
 
 
 def diayn_epoch_table(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
-    """An epoch's metrics, one line per seed, as details and as a sentence."""
+    """Return the metrics of an epoch of DIAYN, given one line per seed, as details and as a sentence."""
     names = "discriminability", "reward", "action_entropy", "temperature"
     discriminability, reward, entropy, temperature = (np.mean([line[name] for line in lines]) for name in names)
     sentence = f"ln q(z|s) {discriminability:.3f}"
@@ -143,7 +148,7 @@ def diayn_epoch_table(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]
 
 
 def metatrain_table(final: Mapping[str, dict[str, Any]], title: str) -> Table:
-    """The final numbers of meta-training, with intervals over seeds."""
+    """Return a table of the final numbers of meta-training, with intervals over seeds."""
     table = Table(title=Text(title), title_justify="left")
     for column in ("", "mean", "95 % interval"):
         table.add_column(column, justify="left" if not column else "right")
@@ -167,7 +172,7 @@ def _table_of_epoch_members(environment_class: AnyClass, lines: list[dict[str, A
 
 
 def _mean_by_member_for_table(environment_class: AnyClass, lines: list[dict[str, Any]]) -> dict[str, float]:
-    """Mean over the seeds that met a member."""
+    """Return the mean entropy of each member over the seeds that met it; members that no seed met are left out."""
     met = {
         name: [line["entropy"][name] for line in lines if name in line["entropy"]] for name in environment_class.names
     }
@@ -175,7 +180,7 @@ def _mean_by_member_for_table(environment_class: AnyClass, lines: list[dict[str,
 
 
 def table_of_class_members(environment_class: AnyClass) -> Table:
-    """The members of a class, their probabilities and the ceilings of their entropy."""
+    """Return a table of the members of a class, their probabilities, and the ceilings of their entropy."""
     table = Table(box=None, padding=(0, 2))
     for column in ("member", "probability", "entropy ceiling"):
         table.add_column(column, justify="left" if column == "member" else "right")
@@ -196,14 +201,17 @@ def plain_table(
     total: Sequence[str | Text] = (),
     lines: bool = False,
 ) -> Table:
-    """A table of text as it is.
+    """Return a table of plain text; markup in cells is not interpreted.
 
     **Arguments**
 
+    - `title`: the title above the table.
+    - `header`: the names of the columns.
+    - `rows`: the cells of each row.
     - `left`: the columns that are flush left; the others are flush right.
-    - `unbroken`: the columns that stay on one line.
-    - `total`: a last row, set apart.
-    - `lines`: draw lines between rows.
+    - `unbroken`: the columns whose cells stay on one line.
+    - `total`: a last row below a line.
+    - `lines`: if true, draw lines between rows.
     """
     table = Table(title=Text(title), title_justify="left", show_lines=lines)
     for column in header:
@@ -218,5 +226,5 @@ def plain_table(
 
 
 def print_table(table: Table, *, quiet: bool = False) -> None:
-    """Print a table."""
+    """Print a table, unless `quiet`."""
     Console(quiet=quiet).print(table)

@@ -1,1 +1,1 @@
-"""Files: whole or not there, and read with care."""
+"""Reading and writing of files: atomic writes, JSON, arrays, and locks of folders."""

@@ -1,4 +1,4 @@
-"""Pytrees of arrays as safetensors files (never pickle)."""
+"""Store pytrees of arrays as safetensors files (never as pickle)."""
 
 import hashlib
 import json
@@ -16,14 +16,14 @@ Tree = TypeVar("Tree")
 
 
 def pack_arrays(tree: Any, header: dict[str, Any]) -> bytes:
-    """A pytree of arrays and a JSON header as safetensors; equal trees give equal bytes."""
+    """Return a safetensors file of a pytree of arrays and a JSON header, as bytes. Equal inputs give equal bytes."""
     arrays = {name: np.asarray(leaf, order="C") for name, leaf in named_array_leaves(tree).items()}
-    # One metadata key: safetensors does not keep the order of several.
+    # The header is one metadata key, because safetensors does not keep the order of several keys.
     return save(arrays, metadata={"alphamepol": json.dumps(header, sort_keys=True)})
 
 
 def seal_arrays(tree: Any, header: dict[str, Any]) -> bytes:
-    """`pack_arrays`, with a sum over the arrays by which `unpack_arrays` knows that they are whole."""
+    """Pack arrays as `pack_arrays` does, with a checksum by which `unpack_arrays` detects damaged arrays."""
     arrays = {name: np.asarray(leaf) for name, leaf in named_array_leaves(tree).items()}
     return pack_arrays(tree, {**header, "sha256": _checksum_of_arrays(arrays)})
 
@@ -38,11 +38,10 @@ def _checksum_of_arrays(arrays: dict[str, np.ndarray]) -> str:
 
 
 def unpack_arrays(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header and the arrays of a file that `pack_arrays` or `seal_arrays` wrote.
+    """Read the header and the arrays of a file that `pack_arrays` or `seal_arrays` wrote.
 
-    Raises ValueError or OSError on anything else.
-
-    Whatever a header says, no more is read than the file has.
+    Raises ValueError or OSError if the file is anything else. Whatever the header of the file says, no more bytes are
+    read than the file has.
     """
     try:
         with safe_open(path, framework="numpy") as file:
@@ -51,14 +50,17 @@ def unpack_arrays(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     except SafetensorError as error:
         raise ValueError(f"not a whole safetensors file: {error}") from error
     if not isinstance(header, dict):
-        raise ValueError("a safetensors file, but not one of alphamepol")
+        raise ValueError("it is a safetensors file, but not one of alphamepol")
     if "sha256" in header and header["sha256"] != _checksum_of_arrays(arrays):
-        raise ValueError("it is damaged: its sum does not agree")
+        raise ValueError("it is damaged: its checksum does not agree")
     return header, arrays
 
 
 def fill_with_arrays(template: Tree, arrays: dict[str, np.ndarray]) -> Tree:
-    """The arrays in the structure of `template` (arrays or their shapes). Raises ValueError where they do not fit."""
+    """Return the arrays in the structure of `template`, whose leaves are arrays or their shapes.
+
+    Raises ValueError if the names, shapes or dtypes of the arrays differ from those of the template.
+    """
     expected = named_array_leaves(template)
     if expected.keys() != arrays.keys():
         raise ValueError(f"it holds the arrays {sorted(arrays)} instead of {sorted(expected)}")
@@ -70,7 +72,7 @@ def fill_with_arrays(template: Tree, arrays: dict[str, np.ndarray]) -> Tree:
 
 
 def named_array_leaves(tree: Any) -> dict[str, Any]:
-    """Leaves by their path, e.g. `layers.0.weight`, in the order of the tree."""
+    """Return the leaves of a tree by their paths, such as `layers.0.weight`, in the order of the tree."""
     return {
         jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree.leaves_with_path(tree)
     }

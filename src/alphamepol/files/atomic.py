@@ -1,4 +1,4 @@
-"""Write files that are whole or not there."""
+"""Write files atomically: after a crash, a file is either complete or absent."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,10 @@ _TEMPORARY = ".alphamepol-tmp"
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
-    """Write under a temporary name, sync, rename: a crash leaves the old file or the new one, never half of it."""
+    """Write a file so that a crash leaves the old file or the new file, never a part of it.
+
+    The content is written to a temporary file, synced to the disk, and renamed.
+    """
     data = content.encode() if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
@@ -22,5 +25,5 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
 
 def is_unfinished_atomic_write(path: Path) -> bool:
-    """Whether a crash left a file that `write_atomically` had not finished."""
+    """Return whether a path is a temporary file that `write_atomically` left behind in a crash."""
     return path.name.startswith(".") and path.name.endswith(_TEMPORARY)

@@ -1,4 +1,4 @@
-"""One process at a time writes into a folder."""
+"""Locks of folders, so that only one process at a time writes into a folder."""
 
 import warnings
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ LOCK = ".lock"
 def folder_lock_held(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder while the context lasts.
 
-    The operating system lets go of the lock when its process ends, however it ends: the file that a crash leaves
-    behind is not in the way.
+    Raises InputError if another process holds the lock. The operating system releases the lock when its process ends,
+    even in a crash. The lock file that a crash leaves behind does no harm.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK, timeout=0)
@@ -30,7 +30,7 @@ def folder_lock_held(folder: Path) -> Iterator[None]:
         ) from error
     except NotImplementedError:
         warnings.warn(
-            f"the file system of {folder} has no locks; take care that one process writes there", stacklevel=2
+            f"the file system of {folder} has no locks; take care that only one process writes there", stacklevel=2
         )
     try:
         yield
@@ -39,11 +39,14 @@ def folder_lock_held(folder: Path) -> Iterator[None]:
 
 
 def forget_folder_lock(folder: Path) -> None:
-    """Remove the lock's file, where nothing will be written any more."""
+    """Remove the lock file of a folder in which nothing will be written any more."""
     with suppress(OSError):
         (folder / LOCK).unlink()
 
 
 def is_empty_but_for_lock(folder: Path) -> bool:
-    """Whether nothing is in a folder but what a process leaves that was stopped as soon as it had begun."""
+    """Return whether a folder holds nothing but a lock file and unfinished temporary files.
+
+    A process that was stopped right after its start leaves such a folder.
+    """
     return all(path.name == LOCK or is_unfinished_atomic_write(path) for path in folder.iterdir())

@@ -1,1 +1,1 @@
-"""From a policy and a class of environments to entropies, and to where agents went."""
+"""The measurements of policies in a class of environments: entropies, visited places, and distances of members."""

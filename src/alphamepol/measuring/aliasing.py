@@ -1,4 +1,4 @@
-"""Particles that coincide."""
+"""The measurement of particles that coincide."""
 
 from dataclasses import dataclass
 
@@ -8,18 +8,18 @@ from jaxtyping import Bool, Shaped
 
 @dataclass(frozen=True)
 class Aliasing:
-    """Particles that are exactly where others are."""
+    """The extent to which particles coincide exactly."""
 
     coinciding: float
-    """The share of particles that have a twin in their mini-batch."""
+    """The share of particles that coincide with another particle of their mini-batch."""
     largest: int
-    """The most particles in one place: the smallest k with which no distance is 0."""
+    """The most particles in one place. It is also the smallest k with which no distance to the k-th neighbour is 0."""
 
 
 def measure_aliasing(
     particles: Shaped[np.ndarray, "minibatches particles features"], valid: Bool[np.ndarray, "minibatches particles"]
 ) -> Aliasing:
-    """Twins within each mini-batch."""
+    """Measure how many particles coincide within each mini-batch."""
     twins, largest = 0, 1
     for points, of in zip(particles, valid, strict=True):
         counts = np.unique(points[of], axis=0, return_counts=True)[1]

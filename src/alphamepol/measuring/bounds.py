@@ -1,4 +1,4 @@
-"""Distances between the state distributions of members, and the paper's bounds on them (D1)–(D5)."""
+"""The distances between the state distributions of members, and the bounds on them (D1)–(D5)."""
 
 import math
 from collections.abc import Sequence
@@ -27,34 +27,42 @@ from alphamepol.estimation.theoretical_bounds import (
 from alphamepol.measuring.dynamics import Dynamics
 
 POINTS = 400
-"""Particles of a member that Wasserstein distances are taken on."""
+"""The most particles of a member from which Wasserstein distances are computed."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Distances of state distributions, a row and a column per member, and what the theory says of them."""
+    """The distances between the state distributions of members, and the bounds that the theory gives for them.
+
+    `measure_bounds` returns it. Matrices have a row and a column per member.
+    """
 
     members: tuple[str, ...]
     variation_low: Float[np.ndarray, "members members"]
+    """The total variation of each pair, estimated too low on average."""
     variation_high: Float[np.ndarray, "members members"]
+    """The total variation of each pair, estimated too high."""
     diameter: tuple[float, float]
-    """(D1): the π-diameter, estimated too low and too high."""
+    """The π-diameter (D1): an estimate that is too low on average, and one that is too high."""
     wasserstein: Float[np.ndarray, "members members"]
+    """The Wasserstein distance of each pair."""
     wasserstein_chance: float
-    """Between two samples of one member, on average."""
+    """The mean Wasserstein distance between two samples of the same member, which is due to chance."""
     cell_entropies: Float[np.ndarray, " members"]
+    """The entropy of the state distribution of each member on cells."""
     cells: int
-    """Those that any member was in."""
+    """The number of cells that at least one member was in."""
     smallest: float
-    """σ: the smallest probability of one of them in any member."""
+    """σ: the smallest probability of one of these cells in any member."""
     horizon: int
     ends: bool
-    """Whether trajectories ended early, which the theory does not know."""
+    """True if trajectories ended early, which the theory does not cover."""
     dynamics: Dynamics | None
+    """The differences after one step; None for a host class."""
 
     @property
     def one_step_bound(self) -> float | None:
-        """(D2); at most 1 says something."""
+        """The bound (D2) on the π-diameter; None without `dynamics`. A bound of 1 or more says nothing."""
         if self.dynamics is None:
             return None
         found = self.dynamics.starts_differ, self.dynamics.steps_differ
@@ -68,7 +76,7 @@ class Bounds:
 
     @property
     def wasserstein_bound(self) -> float | None:
-        """(D3)."""
+        """The bound (D3) on the Wasserstein distance; None without `dynamics`."""
         if self.dynamics is None:
             return None
         found = self.dynamics.starts_distance, self.dynamics.steps_distance
@@ -80,21 +88,21 @@ class Bounds:
 
     @property
     def entropy_gap(self) -> float:
-        """The largest difference of entropies on cells."""
+        """The largest difference between the entropies of two members on cells."""
         return float(np.ptp(self.cell_entropies))
 
     @property
     def entropy_gap_bound(self) -> float:
-        """(D4)."""
+        """The bound (D4) on `entropy_gap`."""
         return theoretical_entropy_gap_bound(self.diameter[1], self.smallest)
 
     @property
     def sharp_entropy_gap_bound(self) -> float:
-        """(D5)."""
+        """The bound (D5) on `entropy_gap`."""
         return sharp_theoretical_gap_bound(self.diameter[1], self.cells)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: what is not finite, or cannot be known, is left out."""
+        """Return the numbers for JSON, without those that are infinite or unknown."""
         numbers: dict[str, float | None] = {
             "diameter_low": self.diameter[0],
             "diameter_high": self.diameter[1],
@@ -120,10 +128,11 @@ def measure_bounds(
     cells: Cells | None = None,
     points: int = POINTS,
 ) -> Bounds:
-    """Compare the state distributions of members, from trajectories in each; on `cells` of one's own, if given.
+    """Compare the state distributions of members, from trajectories in each of them.
 
-    `dynamics` are of the same members, in the same order; Wasserstein distances are of so many `points` of each, at
-    most `POINTS`.
+    `dynamics` must be of the same members, in the same order. Distributions are counted on `cells`, which are made
+    from all particles if they are not given. Wasserstein distances are computed from `points` particles of each
+    member, at most `POINTS`.
     """
     cells = cells or partition_into_cells(np.concatenate([part[of] for part, of in zip(particles, valid, strict=True)]))
     counts = [_cell_counts_for_bounds(part, of, cells) for part, of in zip(particles, valid, strict=True)]
@@ -159,7 +168,7 @@ def measure_bounds(
 def _cell_counts_for_bounds(
     points: Float[np.ndarray, "trajectories time features"], valid: Bool[np.ndarray, "trajectories time"], cells: Cells
 ) -> Float[np.ndarray, "trajectories cells"]:
-    """How often each trajectory was in each cell."""
+    """Count how often each trajectory was in each cell."""
     numbers = cells.numbers(points.reshape(-1, points.shape[-1])).reshape(valid.shape)
     return np.stack(
         [np.bincount(of[inside], minlength=cells.count) for of, inside in zip(numbers, valid, strict=True)]
@@ -169,7 +178,7 @@ def _cell_counts_for_bounds(
 def _points_for_bounds(
     points: Float[np.ndarray, "trajectories time features"], valid: Bool[np.ndarray, "trajectories time"]
 ) -> list[Float[np.ndarray, "points features"]]:
-    """Some particles of each half of the trajectories, in random order."""
+    """Return some particles of each half of the trajectories, in random order."""
     random = np.random.default_rng(0)
     halves = [points[i::2][valid[i::2]] for i in range(2)] if len(points) > 1 else [points[valid]] * 2
     return [half[random.permutation(len(half))[:POINTS]] for half in halves]

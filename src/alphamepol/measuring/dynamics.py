@@ -1,4 +1,4 @@
-"""How far apart the members of a class are after one step."""
+"""The differences between the members of a class after one step."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -28,36 +28,48 @@ from alphamepol.sampling.coupled import (
 )
 
 TRAJECTORIES, STATES, DRAWS = 8, 150, 16
-"""Of dynamics: trajectories per member, the states that are chosen from them, and how often a step is drawn there."""
+"""The sizes for `measure_dynamics`: trajectories per member, states chosen from them, and draws of a step per state."""
 
 
 ASKED, KNOWN, LARGEST_OBSERVATION = 1000, 20_000, 1000
-"""Of contrasts: the steps that are compared, and those of a member that they are compared with; and numbers of an
-observation beyond which that takes too long."""
+"""The limits for `measure_contrasts_of_dynamics`.
+
+`ASKED` steps of each member are compared with `KNOWN` steps of each member, at most. An observation with more than
+`LARGEST_OBSERVATION` numbers would take too long.
+"""
 
 
 COMPARED = 20
-"""At most so many members of a class are compared with each other, spread evenly over it: pairs are many."""
+"""The most members of a class that are compared with each other, because there are many pairs.
+
+In a larger class, the compared members are spread evenly over the class.
+"""
 
 
 @dataclass(frozen=True)
 class Dynamics:
-    """How far apart members are at the start and after a step, with common random numbers; rows and columns are
-    members. Only environments written in JAX can be put into a state to see."""
+    """The differences between members at the start and after one step, with common random numbers.
+
+    Rows and columns of a matrix are members. Only a compiled class has these numbers, because only its members can be
+    put into a given state.
+    """
 
     starts_differ: Float[np.ndarray, "members members"]
+    """The share of starts that differ."""
     starts_distance: Float[np.ndarray, "members members"]
+    """The mean distance between starts."""
     steps_differ: Float[np.ndarray, "members members"]
-    """Of the steps in the row's member: the share after which the other would be elsewhere, or look otherwise."""
+    """The share of steps in the row's member after which the column's member would be in another state, or would show
+    the state differently."""
     steps_distance: Float[np.ndarray, "members members"]
-    """The largest mean distance after a step from the same state, over all states that were visited."""
+    """The largest mean distance after a step from the same state, over the states chosen from all members."""
     lipschitz: float
-    """The largest of all members."""
+    """The largest Lipschitz constant L of all members."""
     steps: int
-    """How many were taken in each member to see whether they differ."""
+    """The number of steps in each member that `steps_differ` is measured on; the smallest number of all members."""
 
     def of_members(self, numbers: Int[np.ndarray, " some"]) -> "Dynamics":
-        """The part of some members."""
+        """Return the part that belongs to some of the members."""
         some = np.ix_(numbers, numbers)
         return Dynamics(
             self.starts_differ[some],
@@ -70,7 +82,7 @@ class Dynamics:
 
 
 def members_for_dynamics(members: int) -> Int[np.ndarray, " some"]:
-    """The numbers of the members that are compared, of so many."""
+    """Return the numbers of the members that are compared, in a class of `members` members."""
     return np.unique(np.linspace(0, members - 1, min(members, COMPARED)).round().astype(int))
 
 
@@ -83,8 +95,10 @@ def measure_dynamics(
     *,
     key: PRNGKeyArray,
 ) -> Dynamics | None:
-    """Start and step the members that are compared with common random numbers, where states are at hand; None of a
-    host's class."""
+    """Start and step the compared members with common random numbers.
+
+    Return None for a host class, whose members cannot be put into a given state.
+    """
     if not isinstance(environment_class, EnvironmentClass):
         return None
     names = [environment_class.names[number] for number in members_for_dynamics(len(environment_class))]
@@ -118,7 +132,10 @@ def measure_contrasts_of_dynamics(
     actions: Shaped[np.ndarray, "members trajectories time ..."],
     valid: Bool[np.ndarray, "members trajectories time"],
 ) -> Float[np.ndarray, "members members"] | None:
-    """How well steps tell members apart, by the steps that were seen; ½ is not at all. None of large images."""
+    """Measure how well the steps that were sampled tell members apart; ½ means that they do not.
+
+    Return None if observations are too large (images, for example), or if a member has no steps to compare.
+    """
     if observations.shape[-1] > LARGEST_OBSERVATION:
         return None
     members = len(observations)
@@ -150,7 +167,7 @@ def _particles_for_dynamics(
     encoder: RandomEncoder | None,
     units: Float[Array, " features"] | None,
 ) -> Float[np.ndarray, "*sets measured"]:
-    """Particles as entropies are taken of them, without noise."""
+    """Return particles as they are measured for entropies, but without noise."""
     if encoder is not None:
         features = encode_particles(encoder, features[None], jax.random.key(0)[None], noisy=False)[0]
     return np.asarray(features if units is None else features / units, float)

@@ -1,4 +1,4 @@
-"""The file that holds an evaluation: entropies, where the agent went, and a few of its ways."""
+"""The file of an evaluation: entropies, visited places, and a few trajectories."""
 
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,14 @@ from alphamepol.measuring.visits import VisitMap
 
 FORMAT = "alphamepol-evaluation-1"
 PLAIN = ("class_name", "members", "probabilities", "alpha", "seeds", "ceilings", "units", "encoder_seed")
-"""Fields that the header holds."""
+"""The fields that are stored in the header of the file."""
 
 
 def save_evaluation(evaluation: Evaluation, path: Path) -> None:
-    """Write it as safetensors; shares of time and trails in half precision, which is plenty for pictures."""
+    """Write an evaluation as safetensors.
+
+    Shares of visits and trails are stored in half precision, which is enough for pictures.
+    """
     arrays = {"entropies": evaluation.entropies, "trajectory_entropies": evaluation.trajectory_entropies}
     if evaluation.trails is not None:
         arrays["trails"] = evaluation.trails.astype(np.float16)
@@ -31,11 +34,11 @@ def save_evaluation(evaluation: Evaluation, path: Path) -> None:
 
 
 def load_evaluation(path: Path) -> Evaluation:
-    """Read what `save_evaluation` wrote; nothing in it runs."""
+    """Read an evaluation that `save_evaluation` wrote. Reading a file never runs a program."""
     try:
         header, arrays = unpack_arrays(path)
         if header.get("format") != FORMAT:
-            raise ValueError("it holds something else")
+            raise ValueError("it holds something other than an evaluation")
         plain: dict[str, Any] = {
             name: tuple(header[name]) if isinstance(header[name], list) else header[name] for name in PLAIN
         }

@@ -1,4 +1,4 @@
-"""How well policies explore each member of a class, on fresh samples."""
+"""The evaluation of policies: the entropy in each member of a class, measured on fresh samples."""
 
 import dataclasses
 import math
@@ -30,46 +30,65 @@ from alphamepol.settings.samples import SampleSettings
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Entropies of fresh samples, per seed and member, and where the agent went."""
+    """The entropies that policies reach on fresh samples, per seed and member, and the places that they visit.
+
+    `evaluate` returns an `Evaluation` for each policy or run that it is given. Entropies are in nats.
+    """
 
     class_name: str
+    """The name of the class."""
     members: tuple[str, ...]
+    """The names of the members."""
     probabilities: tuple[float, ...]
+    """The probability p_M of each member, which `mean` and `cvar` use."""
     alpha: float
+    """The percentile α of `cvar`."""
     seeds: tuple[int, ...]
+    """The seeds of the policies. A policy without a seed has a number instead, counted from 0."""
     ceilings: tuple[float, ...]
-    """The largest possible entropy of each member; infinite where unknown."""
+    """The largest possible entropy of each member; infinite where it is not known."""
     entropies: Float[np.ndarray, "seeds members minibatches"]
+    """The entropy of every mini-batch, of shape (seeds, members, mini-batches)."""
     trajectory_entropies: Float[np.ndarray, "seeds members trajectories"]
+    """The entropy of every single trajectory, of shape (seeds, members, trajectories).
+
+    They are estimated with k at most a quarter of the length of the shortest trajectory in the member. They are NaN if
+    that trajectory has fewer than two particles.
+    """
     visits: VisitMap | None
-    """Where the agent went, with leading axes (seeds, members); None unless it is somewhere in a plane."""
+    """The share of time in each part of a map, with leading axes (seeds, members). The field is None if places are not
+    in a plane."""
     trails: Float[np.ndarray, "members batch time 2"] | None
-    """The first seed's first mini-batch in each member, NaN after an end; None unless it is somewhere in a plane."""
+    """The places in the first mini-batch of the first seed, of shape (members, trajectories, time, 2).
+
+    Steps after an early end are NaN. The field is None if places are not in a plane.
+    """
     cells: dict[str, Float[np.ndarray, "seeds members"]] | None = None
-    """How many cells were visited, on average, in a `trajectory` and in a `minibatch`; None unless there are cells."""
+    """The mean number of cells that a `trajectory` and that a `minibatch` visits; None if members have no cells."""
     units: tuple[float, ...] | None = None
-    """What particles were counted in, if they were scaled."""
+    """The units that particles were divided by; None if particles were not scaled."""
     encoder_seed: int | None = None
-    """Which random network particles were encoded with, if they were."""
+    """The seed of the random network that encoded particles; None if particles were not encoded."""
 
     @property
     def member_means(self) -> Float[np.ndarray, "seeds members"]:
+        """The mean entropy over mini-batches, of shape (seeds, members)."""
         return self.entropies.mean(axis=-1)
 
     @property
     def mean(self) -> Float[np.ndarray, " seeds"]:
-        """E^1 under p_M."""
+        """The mean entropy E^1 under p_M, of shape (seeds,)."""
         return self.member_means @ np.array(self.probabilities)
 
     @property
     def cvar(self) -> Float[np.ndarray, " seeds"]:
-        """E^α under p_M (E1)."""
+        """The mean of the worst α-fraction of entropies, E^α under p_M (E1), of shape (seeds,)."""
         minibatches = self.entropies.shape[-1]
         weights = np.repeat(np.array(self.probabilities) / minibatches, minibatches)
         return np.array([weighted_cvar(seed.ravel(), weights, self.alpha) for seed in self.entropies])
 
     def of_seed(self, seed: int) -> "Evaluation":
-        """The part of one seed."""
+        """Return the part that belongs to one seed. `trails` stay those of the first seed."""
         i = self.seeds.index(seed)
         return dataclasses.replace(
             self,
@@ -81,7 +100,7 @@ class Evaluation:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The part of summary.json that an evaluation decides."""
+        """Return the entries of summary.json that come from the evaluation."""
         means = self.member_means
         return {
             "class": self.class_name,
@@ -99,7 +118,7 @@ class Evaluation:
         } | self._more()
 
     def _more(self) -> dict[str, Any]:
-        """What not every class has."""
+        """Return the entries that only some classes have."""
         found: dict[str, Any] = {} if self.units is None else {"units": list(self.units)}
         if self.encoder_seed is not None:
             found["encoder_seed"] = self.encoder_seed
@@ -122,13 +141,14 @@ def measure_exploration(
 
     **Arguments**
 
-    - `policies`: seed → policy. The seed decides the samples.
-    - `environment_class`: its probabilities are those of `mean` and `cvar`.
-    - `settings`: how the class is sampled and measured.
-    - `alpha`: the percentile of `cvar`.
-    - `batches`: mini-batches in each member.
-    - `like`: the policy whose units particles are counted in, if it is a scaled one; the first policy if not given.
-    - `track`: goes through the members' numbers and may show progress, as `rich.progress.track` does.
+    - `policies`: a policy for each seed. The seed decides the samples.
+    - `environment_class`: the class. `mean` and `cvar` use its probabilities.
+    - `settings`: the settings for sampling and measuring the class.
+    - `alpha`: the percentile α of `cvar`.
+    - `batches`: the number of mini-batches in each member.
+    - `like`: the policy whose units particles are divided by, if it has a scaling; the first policy if not given.
+    - `track`: a function that iterates over the numbers of the members and may show progress, as
+      `rich.progress.track` does.
     """
     if not policies:
         raise InputError("policies: none was given; at least one is needed")
@@ -174,7 +194,7 @@ def _measure_exploration_of_member(
     units: Float[Array, " features"] | None,
     keys: Key[Array, " seeds"],
 ) -> tuple[np.ndarray, ...]:
-    """Entropies of mini-batches and of trajectories in one member; where the agent was, and whether it was there."""
+    """Return the entropies of mini-batches and of trajectories in one member, the visited places, and valid steps."""
     when, cure = "evaluation", "evaluate with a little --feature-noise"
     members = jax.device_put(np.full((len(keys), batches), number, np.int32))
     member_keys = _keys_to_explore_member(keys, number)
@@ -195,7 +215,7 @@ def _keys_to_explore_member(keys: Key[Array, " seeds"], number: int | Int[Array,
 
 
 def _places_of_exploration(trajectories: Trajectories) -> Float[np.ndarray, "seeds minibatches batch time coordinates"]:
-    """Where the agent was; no coordinates at all unless it was in a plane."""
+    """Return the visited places. They have no coordinates if places are not in a plane."""
     places = trajectories.whereabouts
     return np.asarray(places if places.shape[-1] == 2 else places[..., :0])
 
@@ -205,7 +225,7 @@ def _cells_of_exploration(
     valid: Bool[np.ndarray, "seeds members minibatches batch time"],
     member: Member,
 ) -> dict[str, Float[np.ndarray, "seeds members"]] | None:
-    """The mean number of cells that a trajectory and a mini-batch visit, where there are cells."""
+    """Return the mean number of cells that a trajectory and a mini-batch visit; None if the member has no cells."""
     ground = member.map
     if ground is None or ground.cells is None:
         return None
@@ -217,7 +237,11 @@ def _cells_of_exploration(
 
 
 def _exploration_trajectory_entropies(trajectories: Trajectories, k: int) -> Float[np.ndarray, "seeds trajectories"]:
-    """Entropies of single trajectories, with at most a quarter of the shortest as neighbours; NaN if that has none."""
+    """Return the entropies of single trajectories.
+
+    They are estimated with at most `k` neighbours, and at most a quarter of the length of the shortest trajectory. They
+    are NaN if the shortest trajectory has fewer than two particles.
+    """
     seeds, minibatches, batch, time, features = trajectories.particles.shape
     valid = np.asarray(trajectories.valid).reshape(seeds, minibatches * batch, time)
     shortest = int(valid.sum(axis=-1).min())

@@ -1,4 +1,4 @@
-"""What entropies are taken of: particles, encoded if they are images, in units of their deviation, with noise."""
+"""The particles whose entropy is estimated: encoded if they are images, divided by their units, and with noise."""
 
 import dataclasses
 from functools import partial
@@ -19,7 +19,7 @@ from alphamepol.settings.samples import EncoderKind, SampleSettings
 
 
 def find_particle_encoder(environment_class: AnyClass, settings: SampleSettings) -> RandomEncoder | None:
-    """The random encoder of particles that are images; None where particles are taken as they are."""
+    """Make the random encoder for particles that are images; return None if particles are used as they are."""
     shape = policy_shape(environment_class)
     if settings.encoder == "none" or (settings.encoder == "auto" and not _particles_are_images(environment_class)):
         return None
@@ -32,19 +32,19 @@ def find_particle_encoder(environment_class: AnyClass, settings: SampleSettings)
 
 
 def particle_size(environment_class: AnyClass, encoder: EncoderKind = "auto") -> int:
-    """How many numbers entropies are taken of."""
+    """Return the number of components of a particle, after it is encoded if it is an image."""
     encoded = _particles_are_images(environment_class) and encoder != "none"
     return ENCODED if encoded else feature_size_of_member(environment_class[0])
 
 
 def _particles_are_images(environment_class: AnyClass) -> bool:
-    """Whether particles are whole observations that are images."""
+    """Tell whether particles are images, namely whole observations."""
     shape = policy_shape(environment_class)
     return shape.image is not None and feature_size_of_member(environment_class[0]) == shape.observation_size
 
 
 def units_of_particles(policies: Policy) -> Float[Array, "*seeds features"] | None:
-    """What scaled policies count particles in: the deviation that they were started with."""
+    """Return the units of particles: the deviation that scaled policies were started with; None without scaling."""
     return None if policies.scaling is None else policies.scaling.particle_deviation
 
 
@@ -56,14 +56,14 @@ def make_particles_measurable(
     *,
     keys: Key[Array, " seeds"],
 ) -> Trajectories:
-    """Trajectories whose particles are ready for their entropy."""
+    """Return the trajectories with particles that are encoded, divided by their units, and with noise."""
     particles = trajectories.particles
     if encoder is not None:
         particles = encode_particles(encoder, particles, keys)
     if units is not None:
         particles = particles / units[:, None, None, None, :]
     if feature_noise:
-        # So that particles do not coincide where an agent stands still.
+        # The noise keeps particles from coinciding where an agent stands still.
         shape = particles.shape[1:]
         noise = jax.vmap(lambda key: jax.random.normal(jax.random.fold_in(key, FEATURE_NOISE), shape))(keys)
         particles = particles + feature_noise * noise
@@ -77,7 +77,7 @@ def encode_particles(
     keys: Key[Array, " seeds"],
     noisy: bool = True,
 ) -> Float[Array, "seeds *sets 64"]:
-    """What the random encoder makes of images, with its noise unless that is not wanted."""
+    """Encode images with the random encoder, and add its noise if `noisy`."""
 
     def one_seed(
         particles: Float[Array, "*sets pixels"], key: PRNGKeyArray, encoder: RandomEncoder
@@ -88,6 +88,6 @@ def encode_particles(
             encoded += image_encoder_noise(encoded.shape, key=jax.random.fold_in(key, ENCODER_NOISE))
         return encoded.reshape(*sets, -1)
 
-    # Entropies must not depend on how a device rounds products.
+    # Entropies must not depend on how a device rounds matrix products.
     with jax.default_matmul_precision("highest"):
         return map_leading_axis(one_seed, encoder=encoder)(particles, keys)

@@ -9,7 +9,7 @@ from alphamepol.sampling.trajectories import Trajectories
 
 @jax.jit
 def measure_policy_scales(policies: Policy, trajectories: Trajectories) -> Policy:
-    """Take trajectories into what the policies' memories and scalings divide by."""
+    """Update the scales of the policies' memories and scalings from trajectories."""
 
     def one(policy: Policy, trajectories: Trajectories) -> Policy:
         memory, scaling, valid = policy.memory, policy.scaling, trajectories.valid
@@ -18,7 +18,7 @@ def measure_policy_scales(policies: Policy, trajectories: Trajectories) -> Polic
         if scaling is not None:
             scaling = scaling.measure(trajectories.perceived[..., : policy.observation_size], valid)
         if memory is not None and policy.scaling is not None and scaling is not None:
-            # Changes are in the units of observations, which are new.
+            # Changes are measured in units of observations, and these units have just been updated.
             units = policy.scaling.deviation / scaling.deviation
             memory = eqx.tree_at(lambda memory: memory.change_scale, memory, memory.change_scale * units)
         parts = memory, scaling

@@ -1,4 +1,4 @@
-"""Samples that cannot be measured, and the sentence that says why."""
+"""The checks for samples that cannot be measured. Their errors say why."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,21 +15,22 @@ from alphamepol.sampling.trajectories import Trajectories
 
 @dataclass(frozen=True)
 class Occasion:
-    """When samples were collected, in which members and for which seeds."""
+    """The occasion on which samples were collected, for error messages."""
 
     when: str
+    """The moment, for example "epoch 3" or "evaluation"."""
     members: Sequence[str]
     seeds: Sequence[int]
 
     def place(self, bad: Bool[np.ndarray, "seeds minibatches"], trajectories: Trajectories) -> str:
-        """Name the first mini-batch that is bad."""
+        """Name the first bad mini-batch."""
         seed, minibatch = np.argwhere(bad)[0]
         member = self.members[int(trajectories.members[seed, minibatch])]
         return f"{self.when}, seed {self.seeds[seed]}, mini-batch {minibatch}, environment {member}"
 
 
 def check_sample_particles(trajectories: Trajectories, k: int, occasion: Occasion) -> None:
-    """Stop on particles that are not numbers, and on mini-batches too short for k neighbours."""
+    """Raise a `RunError` if a particle is not finite, or if a mini-batch has too few particles for k neighbours."""
     whole, counts = jax.device_get(_check_finite_and_count_sample(trajectories))
     broken, short = ~whole, counts <= k
     if broken.any():
@@ -46,7 +47,7 @@ def check_sample_particles(trajectories: Trajectories, k: int, occasion: Occasio
 def _check_finite_and_count_sample(
     trajectories: Trajectories,
 ) -> tuple[Bool[Array, "seeds minibatches"], Int[Array, "seeds minibatches"]]:
-    """Whether the valid particles of each mini-batch are all finite, and how many they are."""
+    """Tell for each mini-batch whether all its valid particles are finite, and count them."""
     shape = trajectories.members.shape
     finite = jnp.all(jnp.isfinite(trajectories.particles), axis=-1) | ~trajectories.valid
     return jnp.all(finite.reshape(*shape, -1), axis=-1), jnp.sum(trajectories.valid.reshape(*shape, -1), axis=-1)
@@ -55,7 +56,7 @@ def _check_finite_and_count_sample(
 def check_sample_aliasing(
     neighbourhood: Neighbourhood, trajectories: Trajectories, occasion: Occasion, cure: str
 ) -> None:
-    """Stop when more than k particles coincide, which makes the entropy −∞."""
+    """Raise a `RunError` if more than k particles coincide, which makes the entropy −∞."""
     aliased = np.asarray(aliased_sets_of_samples(neighbourhood))
     if aliased.any():
         raise RunError(
@@ -71,7 +72,7 @@ def aliased_sets_of_samples(neighbourhood: Neighbourhood) -> Bool[Array, "*sets"
 
 
 def check_sample_units(units: Float[Array, " features"] | None, features: int, class_name: str) -> None:
-    """Refuse units of other particles than those that entropies are taken of."""
+    """Raise an `InputError` if `units` have another number of components than the particles of the class."""
     if units is not None and units.size != features:
         raise InputError(
             f"policy: it scales particles of {units.size} numbers, but those of class {class_name} have {features}"

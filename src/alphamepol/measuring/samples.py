@@ -1,6 +1,6 @@
-"""Samples of a class, whoever needs them: draw members, collect trajectories, measure particles, find neighbours.
+"""The steps from policies to measured samples: draw members, collect trajectories, measure particles, find neighbours.
 
-Training, evaluation, `check` and the measurements of experiments all go this way.
+Training, evaluation, `check` and the measurements of experiments all use this module.
 """
 
 from collections.abc import Sequence
@@ -28,22 +28,22 @@ from alphamepol.settings.samples import SampleSettings
 
 
 class Measured(eqx.Module):
-    """Trajectories whose particles are ready for their entropy, and the neighbours of every particle."""
+    """Trajectories whose particles are ready for the entropy estimate, and the neighbours of every particle."""
 
     trajectories: Trajectories
-    """Their particles are encoded if they are images, in units, and with noise."""
+    """The trajectories. Their particles are encoded if they are images, divided by their units, and with noise."""
     neighbourhood: Neighbourhood
 
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """How a class is sampled and its particles are measured."""
+    """The plan for sampling a class and measuring its particles."""
 
     environment_class: AnyClass
     settings: SampleSettings
     encoder: RandomEncoder | None
     seeds: Sequence[int]
-    """The seeds whose policies sample, for sentences on what went wrong."""
+    """The seeds of the policies that sample, for error messages."""
 
     @classmethod
     def of(cls, environment_class: AnyClass, settings: SampleSettings, seeds: Sequence[int]) -> "SamplePlan":
@@ -59,10 +59,10 @@ class SamplePlan:
         fewest: int | None = None,
         keys: Key[Array, " seeds"],
     ) -> Trajectories:
-        """Collect a mini-batch in each of the members, with each seed's policy.
+        """Collect a mini-batch in each of the members, with the policy of each seed.
 
-        Raises a `RunError` that says `when` if a state is not finite, or if a mini-batch has not more than `fewest`
-        particles; k of the settings if that is not given.
+        Raise a `RunError` if a state is not finite, or if a mini-batch does not have more than `fewest` particles. By
+        default `fewest` is k of the settings. The error says `when` it happened.
         """
         batch, horizon = self.settings.batch, self.settings.horizon
         trajectories = collect_with_sampler(
@@ -76,7 +76,7 @@ class SamplePlan:
     def ready(
         self, trajectories: Trajectories, units: Float[Array, "seeds features"] | None, *, keys: Key[Array, " seeds"]
     ) -> Trajectories:
-        """The trajectories with particles that are ready for their entropy."""
+        """Return the trajectories with particles that are ready for the entropy estimate."""
         return make_particles_measurable(trajectories, self.encoder, units, self.settings.feature_noise, keys=keys)
 
     def measure(
@@ -88,9 +88,9 @@ class SamplePlan:
         cure: str = "start again with more --neighbours, or with a little --feature-noise",
         keys: Key[Array, " seeds"],
     ) -> Measured:
-        """Make particles ready and find their neighbours.
+        """Make particles ready for the entropy estimate and find their neighbours.
 
-        Raises a `RunError` that says `when`, and the `cure`, if more than k particles coincide.
+        Raise a `RunError` if more than k particles coincide. The error says `when` it happened, and names the `cure`.
         """
         ready = self.ready(trajectories, units, keys=keys)
         neighbourhood = wait_for_devices(lay_over_devices(neighbours_of_samples(ready, self.settings.neighbours), 2))
@@ -105,7 +105,7 @@ class SamplePlan:
 def draw_sample_members(
     keys: Key[Array, " seeds"], epoch: int | Int[Array, ""], probabilities: tuple[float, ...], minibatches: int
 ) -> tuple[Int[Array, "seeds minibatches"], Key[Array, " seeds"]]:
-    """Draw the members of an epoch's mini-batches from p_M, and the key of its trajectories."""
+    """Draw the members of an epoch's mini-batches from p_M, and the key for its trajectories, for each seed."""
 
     def one_seed(key):
         members_key, trajectories_key = jax.random.split(jax.random.fold_in(key, epoch))
@@ -115,7 +115,7 @@ def draw_sample_members(
 
 
 def neighbours_of_samples(trajectories: Trajectories, k: int) -> Neighbourhood:
-    """Find neighbours among all particles of a mini-batch, its trajectories taken together."""
+    """Find the neighbours of every particle among all particles of its mini-batch, over all trajectories."""
     *minibatches, batch, time, features = trajectories.particles.shape
     particles = trajectories.particles.reshape(*minibatches, batch * time, features)
     return nearest_neighbours(particles, k, trajectories.valid.reshape(*minibatches, batch * time))
@@ -123,10 +123,10 @@ def neighbours_of_samples(trajectories: Trajectories, k: int) -> Neighbourhood:
 
 @jax.jit
 def entropies_of_samples(neighbourhood: Neighbourhood) -> Float[Array, "seeds sets"]:
-    """(E3) of every set."""
+    """Return the entropy (E3) of every particle set."""
     return jax.vmap(jax.vmap(particle_entropy))(neighbourhood)
 
 
 def entropy_ceiling_of_samples(member: Member, units: Float[Array, " features"] | None) -> float:
-    """The largest entropy that particles can have in their units."""
+    """Return the largest entropy that the particles of a member can have, in their units."""
     return member.entropy_ceiling - (0.0 if units is None else float(jnp.sum(jnp.log(units))))

@@ -1,4 +1,4 @@
-"""How numbers depend on settings: entropies on those of the estimator, learning on its rate."""
+"""The effect of settings: of those of the estimator on entropies, and of the learning rate on learning."""
 
 from dataclasses import dataclass
 
@@ -8,23 +8,28 @@ from jaxtyping import Float
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The entropy of members with different values of a setting."""
+    """The entropy of each member with different values of a setting."""
 
     settings: tuple[int, ...]
+    """The values of the setting that were tried."""
     entropies: Float[np.ndarray, "settings members"]
 
 
 @dataclass(frozen=True)
 class Learned:
-    """The effect of one epoch with some learning rate on the policy, by its own samples."""
+    """The effect of one epoch with one learning rate on the policy, estimated from the samples of the epoch."""
 
     rate: float
+    """The learning rate that was tried."""
     effective: float
-    """The effective share of importance-weighted samples afterwards, in the median mini-batch."""
+    """The effective share of importance-weighted samples after the epoch, in the median mini-batch."""
     worst: float
-    """The same in the worst."""
+    """The effective share in the worst mini-batch."""
     kl: float
+    """The KL divergence (E6) after the epoch."""
     iterations: int
+    """The number of gradient steps that were accepted."""
     backtracks: int
+    """The number of gradient steps that left the trust region and were undone."""
     gain: float
-    """Of the objective, by importance weights."""
+    """The increase of the objective, estimated with importance weights."""

@@ -1,4 +1,4 @@
-"""Where agents were: shares of time on a map, and how many cells of a grid."""
+"""The places that agents visit: the share of time in each part of a map, and the number of cells of a grid."""
 
 from dataclasses import dataclass
 
@@ -9,17 +9,17 @@ from jaxtyping import Bool, Float, Int
 from alphamepol.environments.cmp import Member
 
 BINS = 50
-"""Columns and rows of a map whose places are not cells already."""
+"""The number of columns and of rows of a map that is not a grid of cells itself."""
 
 
 @dataclass(frozen=True)
 class VisitMap:
-    """Share of particles in each cell of a map."""
+    """The share of particles in each cell of a map."""
 
     shares: Float[np.ndarray, "*sets rows columns"]
-    """Rows from south, columns from west."""
+    """The shares. The first row is in the south, the first column in the west."""
     extent: tuple[float, float, float, float]
-    """West, east, south and north end."""
+    """The west, east, south and north end of the map."""
 
 
 def visit_map(
@@ -27,10 +27,11 @@ def visit_map(
     valid: Bool[np.ndarray, "*sets particles"],
     member: Member,
 ) -> VisitMap | None:
-    """Count valid places: in the cells of the member's grid, or in 50 × 50 of its map; None unless they are in a plane.
+    """Return the share of valid places in each cell of a map; None if places are not in a plane.
 
-    The map is as large as the member says, or as the observation space if that is a bounded plane, if it holds them;
-    else as what was visited.
+    The cells are those of the member's grid, if it has one. Otherwise they are 50 × 50 cells of equal size. These cover
+    the member's map, or else the observation space if it is a bounded plane. If the places do not fit into either, the
+    cells cover the region that was visited.
     """
     if places.shape[-1] != 2:
         return None
@@ -47,7 +48,7 @@ def visit_map(
 def _visit_map_cells(
     places: Float[np.ndarray, "particles 2"], member: Member
 ) -> tuple[tuple[int, int], tuple[float, float, float, float]]:
-    """Columns and rows that are counted, and where they end."""
+    """Return the number of columns and rows of the map, and its west, east, south and north end."""
     ground, space = member.map, member.observation_space
     if ground is not None and ground.cells is not None:
         columns, rows = ground.cells
@@ -58,7 +59,7 @@ def _visit_map_cells(
         (least_x, least_y), (most_x, most_y) = space.low.tolist(), space.high.tolist()
         known.append((least_x, most_x, least_y, most_y))
     for ends in known:
-        slack = 0.05 * (ends[1] - ends[0])  # a body leans over the edge
+        slack = 0.05 * (ends[1] - ends[0])  # a body may lean over the edge
         if (
             ends[0] - slack <= west
             and east <= ends[1] + slack
@@ -66,7 +67,7 @@ def _visit_map_cells(
             and north <= ends[3] + slack
         ):
             return (BINS, BINS), ends
-    # A map needs some width, also of who never moves.
+    # A map needs some width, even if an agent never moves.
     (west, east), (south, north) = (
         (low, high) if high > low else (low - 0.5, high + 0.5) for low, high in ((west, east), (south, north))
     )
@@ -76,7 +77,7 @@ def _visit_map_cells(
 def count_visited_cells(
     places: Float[np.ndarray, "*sets particles 2"], valid: Bool[np.ndarray, "*sets particles"], cells: tuple[int, int]
 ) -> Int[np.ndarray, "*sets"]:
-    """How many cells of a grid of `cells` columns and rows were visited in each set."""
+    """Count the cells that were visited in each set, in a grid of `cells` columns and rows."""
     columns, rows = cells
     numbers = (places[..., 1] * columns + places[..., 0]).astype(int)
     visited = np.zeros((*valid.shape[:-1], columns * rows + 1), bool)

@@ -1,1 +1,1 @@
-"""HTML pages."""
+"""The parts of HTML pages."""

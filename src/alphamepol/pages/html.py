@@ -1,4 +1,4 @@
-"""Pieces of an HTML page that needs nothing but itself."""
+"""The parts of an HTML page that needs no other file."""
 
 import base64
 import json
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 REPLAY = '<div class="replay">'
-"""Where a page has this, it needs `page.js`."""
+"""The beginning of a replay. A page that contains it needs `page.js`."""
 
 
 _SOFT = " class='soft'"
 
 
 class Html(str):
-    """Text that is HTML already; all other text is escaped."""
+    """Text that is already HTML. All other text is escaped."""
 
 
 def escape_html(text: str) -> str:
@@ -24,17 +24,17 @@ def escape_html(text: str) -> str:
 
 
 def join_html(*parts: str) -> Html:
-    """Parts one after the other; those that are no HTML are escaped."""
+    """Join parts to HTML. Parts that are not `Html` are escaped."""
     return Html("".join(escape_html(part) for part in parts))
 
 
 def html_paragraph(*parts: str, soft: bool = False) -> Html:
-    """A paragraph; a `soft` one is set in grey."""
+    """Return a paragraph; the text of a `soft` paragraph is grey."""
     return Html(f"<p{_SOFT if soft else ''}>{join_html(*parts)}</p>")
 
 
 def html_heading(text: str) -> Html:
-    """A heading inside a section."""
+    """Return a heading inside a section."""
     return Html(f"<h3>{escape_html(text)}</h3>")
 
 
@@ -47,17 +47,17 @@ def html_emphasised(text: str) -> Html:
 
 
 def html_code(text: str) -> Html:
-    """A word of code."""
+    """Return code inside a line."""
     return Html(f"<code>{escape_html(text)}</code>")
 
 
 def html_code_block(text: str) -> Html:
-    """Lines of code."""
+    """Return lines of code."""
     return Html(f"<pre>{escape_html(text)}</pre>")
 
 
 def html_marked(kind: str, text: str) -> Html:
-    """Text in the style of a kind, such as a verdict."""
+    """Return text with the CSS class `kind`, e.g. a verdict."""
     return Html(f'<span class="{escape(kind)}">{escape_html(text)}</span>')
 
 
@@ -74,12 +74,12 @@ def _html_list_items(items: Iterable[str]) -> str:
 
 
 def html_details(summary: str, content: str) -> Html:
-    """Lines of code that unfold under a summary."""
+    """Return lines of code that are hidden below a summary until the reader opens them."""
     return Html(f"<details><summary>{escape_html(summary)}</summary>{html_code_block(content)}</details>")
 
 
 def html_page(title: str, sections: Iterable[tuple[str, str, str]], introduction: str) -> str:
-    """The whole page; sections are (anchor, heading, content)."""
+    """Return the whole page; sections are (anchor, heading, content). Sections without content are left out."""
     sections = [section for section in sections if section[2]]
     links = "".join(f'<a href="#{anchor}">{escape(heading)}</a>' for anchor, heading, _ in sections)
     body = "".join(
@@ -107,7 +107,7 @@ def html_page(title: str, sections: Iterable[tuple[str, str, str]], introduction
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Html:
-    """A table; columns `numbers` are set flush right."""
+    """Return a table; the columns with the indices `numbers` are flush right."""
 
     def line(cells: Sequence[str], tag: str, scope: str = "") -> str:
         kinds = [' class="number"' if column in numbers else "" for column in range(len(cells))]
@@ -119,7 +119,7 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Se
 
 
 def html_picture(path: Path, caption: str) -> Html:
-    """A PNG inside the page."""
+    """Return a PNG image as a part of the page, with its caption."""
     data = base64.b64encode(path.read_bytes()).decode()
     return Html(
         f'<figure><img alt="{escape(caption)}" src="data:image/png;base64,{data}">'
@@ -128,7 +128,7 @@ def html_picture(path: Path, caption: str) -> Html:
 
 
 def html_replay(data: dict[str, Any]) -> Html:
-    """A canvas on which trajectories move, with its controls; `page.js` says what the data is."""
+    """Return a canvas on which trajectories move, with its controls; `page.js` reads the data."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     return Html(f"""{REPLAY}<div class="controls"><button type="button">Play</button>
 <input type="range" min="1" max="{data["steps"]}" value="{data["steps"]}" aria-label="time step">

@@ -1,7 +1,7 @@
 "use strict";
-// Replays: every panel of a canvas is a method in a member; all panels share one clock.
+// Replays of trajectories. Each panel of a canvas shows one method in one member, and all panels share one clock.
 const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"];
-const SPEED = 40; // steps a second
+const SPEED = 40; // steps per second
 
 function replay(box, data) {
   const canvas = box.querySelector("canvas");

@@ -1,1 +1,1 @@
-"""What acts."""
+"""Policies: their kinds, networks, memory, scaling, and files."""

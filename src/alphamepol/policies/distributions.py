@@ -1,4 +1,4 @@
-"""Distributions over actions: what a policy gives for an observation."""
+"""Distributions over actions. A policy gives one of them for each observation."""
 
 import equinox as eqx
 import jax
@@ -8,11 +8,11 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from alphamepol.policies.memory import ActionRange
 
 EDGE = 1 - 1e-6
-"""How close to the ends of its range a squashed action is told apart from them."""
+"""The limit to which a squashed action, in −1 … 1, is clipped before arctanh, which is infinite at ±1."""
 
 
 class Normal(eqx.Module):
-    """Independent normal distributions of the action's components."""
+    """Independent normal distributions of the components of an action."""
 
     mean: Float[Array, " action"]
     log_std: Float[Array, " action"]
@@ -26,14 +26,14 @@ class Normal(eqx.Module):
         return -0.5 * jnp.sum(standardised**2) - normaliser
 
     def kl(self, other: "Normal") -> Float[Array, ""]:
-        """KL(self ‖ other)."""
+        """Return KL(self ‖ other)."""
         ratio = jnp.exp(2 * (self.log_std - other.log_std))
         distance = ((self.mean - other.mean) * jnp.exp(-other.log_std)) ** 2
         return jnp.sum(other.log_std - self.log_std + 0.5 * (ratio + distance - 1.0))
 
 
 class Categorical(eqx.Module):
-    """One of finitely many actions."""
+    """A categorical distribution over finitely many actions."""
 
     logits: Float[Array, " actions"]
 
@@ -44,13 +44,13 @@ class Categorical(eqx.Module):
         return jax.nn.log_softmax(self.logits)[action]
 
     def kl(self, other: "Categorical") -> Float[Array, ""]:
-        """KL(self ‖ other)."""
+        """Return KL(self ‖ other)."""
         log_p, log_q = jax.nn.log_softmax(self.logits), jax.nn.log_softmax(other.logits)
         return jnp.sum(jnp.exp(log_p) * (log_p - log_q))
 
 
 class SquashedNormal(eqx.Module):
-    """The hyperbolic tangent of a normal distribution, stretched to the range of actions, which it never leaves."""
+    """A normal distribution that tanh squashes to −1 … 1, stretched to the range of actions. No action leaves it."""
 
     normal: Normal
     actions: ActionRange = eqx.field(static=True)
@@ -59,14 +59,18 @@ class SquashedNormal(eqx.Module):
         return self.stretch(jnp.tanh(self.normal.sample(key=key)))
 
     def sample_within(self, *, key: PRNGKeyArray) -> tuple[Float[Array, " action"], Float[Array, ""]]:
-        """An action in units of half its range, from −1 to 1, and the logarithm of its density in these units."""
+        """Draw an action in units of half its range, from −1 to 1.
+
+        Returns the action, and its log-probability in these units.
+        """
         before = self.normal.sample(key=key)
         return jnp.tanh(before), self.normal.log_prob(before) - jnp.sum(_distribution_log_slope(before))
 
     def stretch(self, within: Float[Array, " action"]) -> Float[Array, " action"]:
-        """From −1 … 1 to the range of actions."""
+        """Map numbers from −1 … 1 to the range of actions."""
         stretched = jnp.array(self.actions.middles) + jnp.array(self.actions.half_ranges) * within
-        return jnp.clip(stretched, jnp.array(self.actions.low), jnp.array(self.actions.high))  # rounding may leave it
+        # By rounding, the sum may be slightly outside the range.
+        return jnp.clip(stretched, jnp.array(self.actions.low), jnp.array(self.actions.high))
 
     def log_prob(self, action: Float[Array, " action"]) -> Float[Array, ""]:
         half_ranges = jnp.array(self.actions.half_ranges)
@@ -75,12 +79,12 @@ class SquashedNormal(eqx.Module):
         return self.normal.log_prob(before) - jnp.sum(_distribution_log_slope(before) + jnp.log(half_ranges))
 
     def kl(self, other: "SquashedNormal") -> Float[Array, ""]:
-        """KL(self ‖ other), that of what is squashed: squashing loses nothing."""
+        """Return KL(self ‖ other). Squashing is invertible, so this is the KL of the normal distributions."""
         return self.normal.kl(other.normal)
 
 
 def _distribution_log_slope(before: Float[Array, " action"]) -> Float[Array, " action"]:
-    """ln(1 − tanh²), safe where tanh is 1 up to rounding."""
+    """Return ln(1 − tanh²(before)). The formula stays accurate where tanh rounds to ±1."""
     return 2 * (jnp.log(2.0) - before - jax.nn.softplus(-2 * before))
 
 

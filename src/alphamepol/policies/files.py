@@ -1,4 +1,4 @@
-"""The files that hold policies: safetensors, or zips of Stable-Baselines3."""
+"""Policy files: safetensors files, or zip files of Stable-Baselines3."""
 
 import math
 import zipfile
@@ -23,14 +23,40 @@ FORMAT = "alphamepol-policy-1"
 
 
 def save_policy(policy: Policy, path: str | Path) -> None:
-    """Write a policy as safetensors, its architecture in the metadata; equal policies give equal files."""
+    """Write a policy to a safetensors file.
+
+    The file holds the parameters by name, and the architecture in its metadata. `load_policy` needs nothing else to
+    read the policy. Equal policies give equal files.
+
+    **Arguments**
+
+    - `policy`: the policy of one seed.
+    - `path`: the file to write, usually with the suffix `.safetensors`. An existing file is replaced, and missing
+      folders are made.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+    import jax
+    import numpy as np
+
+    policy = am.GaussianPolicy(2, 2, hidden=(8, 8), key=jax.random.key(0))
+    am.save_policy(policy, "policies/mine.safetensors")
+    loaded = am.load_policy("policies/mine.safetensors")
+    assert np.array_equal(loaded.mean(np.zeros(2)), policy.mean(np.zeros(2)))
+    ```
+    """
     write_atomically(Path(path), seal_arrays(policy, {"format": FORMAT, "architecture": policy.architecture}))
 
 
 def released_policy_files() -> dict[str, Path]:
-    """The policies that come with the package, by name, e.g. `gridworld-slope/alpha-0.2`: class, then method."""
+    """Return the files of the released policies, which come with the package, by name.
+
+    A name consists of the class and the method, e.g. `gridworld-slope/alpha-0.2`.
+    """
     package = Path(__file__).parents[1]
-    # In a checkout they are among the results, in an installed package beside the code.
+    # In an installed package the policies are beside the code, in a checkout they are among the results.
     folder = next(
         (one for one in (package / "released", package.parents[1] / "results/policies") if one.is_dir()), None
     )
@@ -39,16 +65,43 @@ def released_policy_files() -> dict[str, Path]:
 
 
 def load_policy(path: str | Path) -> Policy:
-    """Read a policy that `save_policy`, a run or `export` wrote; the file is all it takes, and nothing in it runs.
+    """Read a policy from a file, or read a released policy by its name.
 
-    Policies that come with the package have names: `load_policy("gridworld-slope/alpha-0.2")`.
+    The file must come from `save_policy`, from a run, or from `export`. It contains everything that is needed to build
+    the policy. Reading a file never runs a program from it.
+
+    **Arguments**
+
+    - `path`: a safetensors file, a zip file of Stable-Baselines3, or the name of a released policy. This name consists
+      of the class and the method, e.g. `gridworld-slope/alpha-0.2`.
+
+    **Returns**
+
+    A `GaussianPolicy`, `CategoricalPolicy` or `SquashedPolicy`.
+
+    **Raises**
+
+    - `InputError`: if there is no such file, and no released policy of this name.
+    - `InputError`: if the file cannot be read as a policy.
+    - `InputError`: if the file is a zip file, and Stable-Baselines3 is not installed.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+    import numpy as np
+
+    policy = am.load_policy("gridworld-slope/alpha-0.2")
+    print(policy.kind, policy.observation_size, policy.action_size)  # gaussian 2 2
+    print(policy.mean(np.array([0.0, 0.9])))  # the mean action in the north of the map
+    ```
     """
     name, path = str(path), Path(path)
     if not path.is_file():
         released = released_policy_files()
         if name not in released:
             raise InputError(
-                f"policy: there is no file {path}, and no policy of that name comes with the package, only "
+                f"policy: there is no file {path}, and no released policy has this name; the released policies are "
                 f"{', '.join(released) or 'none'}"
             )
         path = released[name]
@@ -59,9 +112,9 @@ def load_policy(path: str | Path) -> Policy:
             return read_sb3_zip(path)
         header, arrays = unpack_arrays(path)
         if header.get("format") != FORMAT:
-            raise ValueError("it holds something else")
+            raise ValueError("it holds something other than a policy")
         if len(header["architecture"]["hidden"]) > len(arrays):
-            raise ValueError("it says that it has more layers than it has")
+            raise ValueError("its header names more layers than the file holds")
         policy = fill_with_arrays(_policy_file_template(Architecture(**header["architecture"])), arrays)
         check_numbers_in_policy_file(policy)
         return policy
@@ -72,7 +125,7 @@ def load_policy(path: str | Path) -> Policy:
 
 
 class Architecture(NamedTuple):
-    """The shape of a policy, as its file describes it."""
+    """The architecture of a policy, as the header of its file describes it."""
 
     kind: str
     observation_size: int
@@ -85,18 +138,23 @@ class Architecture(NamedTuple):
 
 
 def _policy_file_template(of: Architecture) -> Policy:
-    """The shapes of a policy, nothing allocated."""
+    """Build the template of a policy: its structure and shapes, without allocating arrays.
+
+    Raises ValueError if there is no policy of this architecture.
+    """
     kinds: dict[str, Callable[..., Policy]] = {"gaussian": GaussianPolicy, "categorical": CategoricalPolicy}
     if of.kind not in (*kinds, "squashed"):
-        raise ValueError(f"its kind is {of.kind!r}, only {', '.join(kinds)} and squashed are known")
+        raise ValueError(f"its kind is {of.kind!r}; it must be one of {', '.join(kinds)}, squashed")
     squashed, memory, scaling = of.kind == "squashed", of.memory, of.scaling
     if squashed != (of.actions is not None) or (squashed and (memory or scaling)):
-        raise ValueError("a squashed policy has a range of actions, and neither memory nor scaling")
+        raise ValueError(
+            "a squashed policy needs a range of actions, and has neither memory nor scaling; other kinds have no range"
+        )
 
     described = [of.actions] if of.actions else [part["actions"] for part in (memory, scaling) if part]
     applied = read_actions_in_policy_file(described[0], of.kind, of.action_size) if described else ActionRange()
     if any(other != described[0] for other in described):
-        raise ValueError("its memory and its scaling are of different actions")
+        raise ValueError("its memory and its scaling describe different actions")
     if squashed and not all(applied.bounded):
         raise ValueError("a squashed policy needs a finite range of actions")
 
@@ -114,25 +172,28 @@ def _policy_file_template(of: Architecture) -> Policy:
 
 
 def _image_shape_in_policy_file(shape: Sequence[int], observation_size: int) -> Shape:
-    """The shape of images that a file speaks of. Raises ValueError if its policy cannot see such images."""
+    """Return the shape of images that a file names. Raises ValueError if its policy cannot see such images."""
     height, width, channels = (int(size) for size in shape)
     found = height, width, channels
     if not image_space_is_large_enough(found) or math.prod(found) != observation_size:
-        raise ValueError(f"its images {list(shape)} cannot be seen, or have not {observation_size} numbers")
+        raise ValueError(f"its images are {list(shape)}; they must be at least 7 x 7, with {observation_size} numbers")
     return found
 
 
 def read_actions_in_policy_file(description: dict[str, Any], kind: str, action_size: int) -> ActionRange:
-    """The actions that a part of a policy in a file speaks of. Raises ValueError if they are not the policy's."""
+    """Return the actions that a part of a policy file describes: the memory, the scaling or the range.
+
+    Raises ValueError if they are not the policy's own actions.
+    """
     actions = ActionRange.from_description(description)
     sizes = (actions.choices,) if kind == "categorical" else (len(actions.low), len(actions.high))
     if set(sizes) != {action_size} or (kind != "categorical" and actions.choices):
-        raise ValueError("its memory, scaling or range is of other actions than its own")
+        raise ValueError("its memory, scaling or range describes other actions than its own")
     return actions
 
 
 def check_numbers_in_policy_file(policy: Policy) -> None:
-    """Raise ValueError if a parameter is not finite, or if a policy divides by what is no size."""
+    """Raise ValueError if a parameter is not finite, or if a scale that the policy divides by is not above 0."""
     scales = [] if policy.memory is None else [policy.memory.change_scale, policy.memory.action_scale]
     if policy.scaling is not None:
         if not np.all(np.asarray(policy.scaling.variance) >= 0):
@@ -140,6 +201,6 @@ def check_numbers_in_policy_file(policy: Policy) -> None:
         scales += [policy.scaling.deviation, policy.scaling.particle_deviation]
     for scale in scales:
         if not (np.all(np.isfinite(scale)) and np.all(np.asarray(scale) > 0)):
-            raise ValueError("what its memory or scaling divides by must be finite and above 0")
+            raise ValueError("the divisors of its memory and its scaling must be finite and above 0")
     if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(policy)):
         raise ValueError("its numbers are not all finite")

@@ -1,4 +1,4 @@
-"""Policies that have not been trained."""
+"""Untrained policies."""
 
 import jax
 from jaxtyping import PRNGKeyArray
@@ -13,7 +13,7 @@ from alphamepol.settings.policy import PolicySettings
 
 
 def fresh_policy(shape: PolicyShape, settings: PolicySettings, features: int = 0, *, key: PRNGKeyArray) -> Policy:
-    """Build an untrained policy; `features` is how many numbers a particle has, for policies that scale particles."""
+    """Build an untrained policy. `features` is the size of a particle, which only policies with scaling need."""
     memory = None
     if settings.memory != "none":
         units = settings.recurrent_units if settings.memory == "recurrent" else 0

@@ -1,4 +1,4 @@
-"""Networks that look at images: the convolutional trunk of policies and critics, and the random encoder."""
+"""Networks for images: the convolutional trunk of policies and critics, and the random encoder."""
 
 from itertools import pairwise
 from typing import Any
@@ -12,31 +12,34 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 from alphamepol.environments.image_spaces import Shape, image_space_has_channels_first
 
 CHANNELS = (16, 32, 64)
-"""Of the three convolutions."""
+"""The numbers of output channels of the three convolutions."""
 
 
 ENCODED = 64
-"""How many numbers the random encoder gives."""
+"""The number of outputs of the random encoder."""
 
 
 NOISE = 1e-3
-"""The largest noise on each of them."""
+"""The largest noise on each output of the random encoder."""
 
 
 class Trunk(eqx.Module):
-    """2 × 2 convolutions to 16, 32 and 64 channels, each with ReLU; after the first a 2 × 2 max-pool.
+    """A convolutional network that turns an image into a vector.
 
-    A view of 7 × 7 becomes 64 numbers, larger images more. Convolutions are products with 2 × 2 patches laid side by
-    side: the gradient of XLA's own convolutions takes six times as long on a CPU.
+    It has three 2 × 2 convolutions, to 16, 32 and 64 channels, each followed by ReLU. A 2 × 2 max-pool follows the
+    first. An image of 7 × 7 gives 64 numbers, and larger images give more.
+
+    Each convolution is a matrix product with the 2 × 2 patches of the image. The gradient of XLA's own convolutions
+    takes six times as long on a CPU.
     """
 
     filters: tuple[eqx.nn.Linear, ...]
-    """From patches (their four corners one after the other) to channels."""
+    """The linear map of each convolution, from a patch (its four corners one after the other) to channels."""
     shape: Shape = eqx.field(static=True)
-    """Of the image, channels last or first."""
+    """The shape of the image, with the channels last or first."""
 
     def __init__(self, shape: Shape, *, key: PRNGKeyArray):
-        """Xavier-uniform weights, biases of zero."""
+        """Draw Xavier-uniform weights, and set the biases to zero."""
         channels = shape[0] if image_space_has_channels_first(shape) else shape[2]
         keys = jax.random.split(key, len(CHANNELS))
         pairs = zip(pairwise([channels, *CHANNELS]), keys, strict=True)
@@ -45,12 +48,12 @@ class Trunk(eqx.Module):
 
     @property
     def pixels(self) -> int:
-        """How many numbers an image has."""
+        """The number of values of an image."""
         return int(np.prod(self.shape))
 
     @property
     def size(self) -> int:
-        """How many numbers come out."""
+        """The number of outputs."""
         shape = self.shape[1:] if image_space_has_channels_first(self.shape) else self.shape[:2]
         return int(np.prod([(length - 1) // 2 - 2 for length in shape])) * CHANNELS[-1]
 
@@ -66,13 +69,35 @@ class Trunk(eqx.Module):
 
 
 class RandomEncoder(eqx.Module):
-    """A fixed random network of images, never trained, whose 64 outputs are what entropy is taken of.
+    """A fixed random network that turns an image into 64 features. It is never trained.
 
-    It is a `Trunk`; where that gives more than 64 numbers, a random projection of them.
+    If the particles of a class are images, their entropy is that of these features (see the setting `encoder`). The
+    network consists of three convolutions. If they give more than 64 numbers, a random linear projection follows.
+
+    **Arguments**
+
+    - `shape`: the shape of an image, with the channels last or first. Height and width must be at least 7. The channels
+      are last unless the first axis is shorter than the last.
+    - `key`: the random key that decides all weights. Runs use the key of the setting `encoder_seed`.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+    import jax
+    import jax.numpy as jnp
+
+    encoder = am.RandomEncoder((7, 7, 3), key=jax.random.key(0))
+    images = jnp.zeros((5, 7 * 7 * 3), jnp.uint8)
+    print(encoder(images[0]).shape)  # (64,)
+    print(jax.vmap(encoder)(images).shape)  # (5, 64)
+    ```
     """
 
     trunk: Trunk
+    """The convolutions."""
     projection: eqx.nn.Linear | None
+    """The projection to 64 features; None if the trunk gives 64 numbers."""
 
     def __init__(self, shape: Shape, *, key: PRNGKeyArray):
         trunk_key, projection_key = jax.random.split(key)
@@ -81,17 +106,21 @@ class RandomEncoder(eqx.Module):
         self.projection = xavier_image_layer(self.trunk.size, ENCODED, key=projection_key) if wide else None
 
     def __call__(self, pixels: Shaped[Array, " pixels"]) -> Float[Array, "64"]:
+        """Return the features, of shape (64,), of one image, which is flattened to a vector."""
         numbers = self.trunk(pixels)
         return numbers if self.projection is None else self.projection(numbers)
 
 
 def image_encoder_noise(shape: tuple[int, ...], *, key: PRNGKeyArray) -> Float[Array, "..."]:
-    """What keeps the particles of equal images from coinciding: normal with mean and deviation 0.001, in [0, 0.001]."""
+    """Draw noise for encoded images, so that the particles of equal images do not coincide.
+
+    The noise is normal with mean and standard deviation 0.001, truncated to [0, 0.001].
+    """
     return NOISE * (1 + jax.random.truncated_normal(key, -1.0, 0.0, shape))
 
 
 def xavier_image_layer(inputs: int, outputs: int, positions: int = 1, *, key: PRNGKeyArray) -> eqx.nn.Linear:
-    """Xavier-uniform weights and biases of zero."""
+    """Build a linear layer with Xavier-uniform weights and biases of zero."""
     weight = xavier_weight(inputs, outputs, positions, key=key)
     blank: Any = eqx.nn.Linear(inputs, outputs, key=key)
     return eqx.tree_at(lambda layer: (layer.weight, layer.bias), blank, (weight, jnp.zeros(outputs)))
@@ -100,7 +129,10 @@ def xavier_image_layer(inputs: int, outputs: int, positions: int = 1, *, key: PR
 def xavier_weight(
     inputs: int, outputs: int, positions: int = 1, *, key: PRNGKeyArray
 ) -> Float[Array, "outputs inputs"]:
-    """Uniform within √(6 / (inputs + outputs)); `positions`: how many places of an image each input is seen from."""
+    """Draw weights uniformly within ±√(6 / (inputs + positions · outputs)).
+
+    `positions` is the number of patches of an image that an input belongs to; it is 1 for layers without patches.
+    """
     bound = (6 / (inputs + positions * outputs)) ** 0.5
     return jax.random.uniform(key, (outputs, inputs), minval=-bound, maxval=bound)
 
@@ -113,7 +145,7 @@ def _convolve_image(
     filters: eqx.nn.Linear, image: Float[Array, "height width channels"]
 ) -> Float[Array, "shorter narrower filters"]:
     corners = image[:-1, :-1], image[:-1, 1:], image[1:, :-1], image[1:, 1:]
-    return jax.nn.relu(jnp.concatenate(corners, axis=-1) @ filters.weight.T + filters.bias)  # pyright: ignore[reportOperatorIssue] (it has one)
+    return jax.nn.relu(jnp.concatenate(corners, axis=-1) @ filters.weight.T + filters.bias)  # pyright: ignore[reportOperatorIssue] (it has a bias)
 
 
 def _pool_image(image: Float[Array, "height width channels"]) -> Float[Array, "half_height half_width channels"]:

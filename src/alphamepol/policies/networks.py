@@ -1,4 +1,4 @@
-"""Feed-forward networks: of vectors, and of what begins with an image."""
+"""Feed-forward networks whose input is a vector, or a vector that begins with an image."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -14,9 +14,10 @@ from alphamepol.policies.image_networks import Trunk, xavier_weight
 
 
 class Network(eqx.Module):
-    """A ReLU network of vectors, or of what begins with an image."""
+    """A ReLU network whose input is a vector, or a vector that begins with an image."""
 
     trunk: Trunk | None
+    """The convolutions for the image; None if there is no image."""
     layers: tuple[eqx.nn.Linear, ...]
 
     def __init__(
@@ -28,14 +29,14 @@ class Network(eqx.Module):
 
     @property
     def outputs(self) -> int:
-        """How many numbers it gives."""
+        """The number of outputs."""
         return self.layers[-1].weight.shape[-2]
 
     def __call__(self, inputs: Shaped[Array, " inputs"]) -> Float[Array, " outputs"]:
         return run_network(self.trunk, self.layers, inputs)
 
     def see(self, inputs: Shaped[Array, " inputs"]) -> Shaped[Array, " seen"]:
-        """What the layers take of inputs."""
+        """Return the inputs of the layers: the trunk turns the image into a vector, and the rest stays as it is."""
         return see_by_network(self.trunk, inputs)
 
 
@@ -44,7 +45,7 @@ def feed_network(
     inputs: Float[Array, " inputs"],
     activation: Callable[[Array], Array] = jax.nn.relu,
 ) -> Float[Array, " outputs"]:
-    """A network with ReLU, or another activation, between its layers."""
+    """Apply linear layers, with ReLU or another activation between them."""
     for layer in layers[:-1]:
         inputs = activation(layer(inputs))
     return layers[-1](inputs)
@@ -55,9 +56,10 @@ def feed_network_rows(
     rows: Float[Array, "rows inputs"],
     activation: Callable[[Array], Array] = jax.nn.relu,
 ) -> Float[Array, "rows outputs"]:
-    """`feed_network` of many rows as products of matrices, whose derivatives are quicker than those of mapped ones.
+    """Apply `feed_network` to many rows at once, by matrix products.
 
-    Rows become columns, because a weight times columns is quickest on a CPU.
+    The derivatives of matrix products are faster than those of a mapped `feed_network`. Rows become columns, because a
+    weight matrix times columns is fastest on a CPU.
     """
     columns = rows.T
     for layer in layers[:-1]:
@@ -66,7 +68,7 @@ def feed_network_rows(
 
 
 def times_network_layer(layer: eqx.nn.Linear, columns: Float[Array, "inputs rows"]) -> Float[Array, "outputs rows"]:
-    """A layer's sums, input by input."""
+    """Apply a linear layer to many inputs, which are the columns of a matrix."""
     return layer.weight @ columns + layer.bias[:, None]  # pyright: ignore[reportOptionalSubscript] (it has a bias)
 
 
@@ -76,19 +78,25 @@ def run_network(
     inputs: Shaped[Array, " inputs"],
     after_trunk: Callable[[Array], Array] = jax.nn.relu,
 ) -> Float[Array, " outputs"]:
-    """A network of vectors, or one that sees the image which its inputs begin with, then with another activation."""
+    """Apply a network to a vector. With a trunk, the vector begins with an image.
+
+    The activation between the layers is ReLU; with a trunk it is `after_trunk`.
+    """
     return feed_network(layers, see_by_network(trunk, inputs), jax.nn.relu if trunk is None else after_trunk)
 
 
 def see_by_network(trunk: Trunk | None, inputs: Shaped[Array, " inputs"]) -> Shaped[Array, " seen"]:
-    """Inputs with the image that they begin with, if they do, as the trunk sees it."""
+    """Replace the image at the beginning of the inputs by the outputs of the trunk. Without a trunk nothing changes."""
     if trunk is None:
         return inputs
     return jnp.concatenate([trunk(inputs[: trunk.pixels]), inputs[trunk.pixels :]])
 
 
 def xavier_network_layers(sizes: Sequence[int], *, key: PRNGKeyArray) -> tuple[eqx.nn.Linear, ...]:
-    """Layers of these widths, input first: Xavier-uniform weights, biases uniform in ±1/√inputs."""
+    """Build linear layers. `sizes` are the number of inputs, and the widths of all layers.
+
+    Weights are Xavier-uniform, and biases are uniform in ±1/√inputs.
+    """
 
     def layer(inputs: int, outputs: int, key: PRNGKeyArray) -> eqx.nn.Linear:
         weight_key, layer_key = jax.random.split(key)

@@ -1,4 +1,4 @@
-"""Policies: a distribution over actions for an observation and what is remembered of the steps before."""
+"""Policies. A policy gives a distribution over actions for an observation and the memory of earlier steps."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -19,49 +19,90 @@ from alphamepol.policies.networks import feed_network_rows, run_network, see_by_
 from alphamepol.policies.scaling import Scaling
 
 LOG_STD_RANGE = -5.0, 2.0
-"""Of what is squashed: wider, and it is at the ends of the range only; narrower is as good as none."""
+"""The smallest and the largest log standard deviation of a squashed policy, before squashing.
+
+A larger one would put almost all actions at the ends of the range. A smaller one would leave almost no noise.
+"""
 
 
 class Policy(eqx.Module):
-    """What acts: a distribution over actions for an observation and what is remembered of the steps before.
+    """The base class of policies. A policy gives a distribution over actions for an observation.
 
-    Its methods are of one step; use `jax.vmap` for many. Acting along an episode:
+    If the policy has a memory, the distribution also depends on earlier steps of the episode. The content of the memory
+    is a *recollection*: `begin` returns the first one, and `act` returns the next one. Without memory the recollection
+    is None.
 
-        recollection = policy.begin()
-        for …:
-            action, recollection = policy.act(observation, recollection, key=key)
+    `load_policy` and `pretrain` return policies. The constructors of `GaussianPolicy`, `CategoricalPolicy` and
+    `SquashedPolicy` build untrained ones. `perceive`, `distribution` and `act` work on one step; use `jax.vmap` for
+    many.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+    import gymnasium
+    import jax
+
+    policy = am.load_policy("gridworld-slope/alpha-0.2")
+    env = gymnasium.make("alphamepol/GWN-v0")
+    observation, _ = env.reset(seed=0)
+    recollection = policy.begin()
+    for step in range(5):
+        action, recollection = policy.act(observation, recollection, key=jax.random.key(step))
+        observation, *_ = env.step(jax.device_get(action))
+    print(observation)  # the place of the agent after five steps
+    ```
     """
 
     layers: eqx.AbstractVar[tuple[eqx.nn.Linear, ...]]
-    """The network from what is perceived, and the hidden values of a recurrent memory, to what `head` takes."""
+    """The layers of the network, with ReLU between them, or tanh if observations are images.
+
+    Their inputs are what is perceived, and the hidden values of a recurrent memory.
+    """
     memory: eqx.AbstractVar[Memory | None]
+    """The memory; None if the policy sees only the current observation."""
     scaling: eqx.AbstractVar[Scaling | None]
+    """The scaling of observations, actions and particles; None if nothing is scaled."""
     trunk: eqx.AbstractVar[Trunk | None]
-    """What sees observations that are images, before `layers`."""
+    """The convolutions for observations that are images, before `layers`; None for vectors."""
 
     @property
     @abstractmethod
     def kind(self) -> str:
-        """What files and sentences call it."""
+        """The name of this kind of policy in files and messages: gaussian, categorical or squashed."""
 
     @property
     def action_size(self) -> int:
-        """How many numbers an action has, or how many choices there are."""
+        """The number of components of an action, or the number of choices."""
         return self.layers[-1].weight.shape[-2]
 
     @abstractmethod
     def head(self, outputs: Float[Array, " outputs"]) -> Distribution:
-        """The distribution that outputs of the network stand for."""
+        """Return the distribution over actions for outputs of the network."""
 
     def begin(self) -> Recollection | None:
-        """What is remembered before the first step of an episode; None without memory."""
+        """Return the recollection before the first step of an episode; None without memory."""
         return None if self.memory is None else self.memory.begin()
 
     def perceive(
         self, observation: Shaped[Array | np.ndarray, "..."], recollection: Recollection | None = None
     ) -> Shaped[Array, " inputs"]:
-        """The scaled observation as a vector, and what memory adds; without a recollection, at the first step of an
-        episode."""
+        """Return what the policy perceives: the scaled observation as a vector, and what the memory adds to it.
+
+        **Arguments**
+
+        - `observation`: a vector or an image.
+        - `recollection`: the recollection that `begin` or `act` returned. If it is None, the step is the first of an
+          episode.
+
+        **Returns**
+
+        A vector of `perceived_size` numbers.
+
+        **Raises**
+
+        - `ValueError`: if the policy sees images and the observation has another shape.
+        """
         observation = self._scaled(observation)
         if self.memory is None:
             return jnp.asarray(observation)
@@ -70,7 +111,11 @@ class Policy(eqx.Module):
     def distribution(
         self, observation: Shaped[Array | np.ndarray, "..."], recollection: Recollection | None = None
     ) -> Distribution:
-        """The distribution that the action is drawn from; without a recollection, at the first step of an episode."""
+        """Return the distribution over actions. The arguments are those of `perceive`.
+
+        It is an `alphamepol.policies.distributions.Normal`, `Categorical` or `SquashedNormal`, with the methods
+        `sample`, `log_prob` and `kl`.
+        """
         return self.head(self._run(observation, recollection)[0])
 
     def act(
@@ -80,17 +125,33 @@ class Policy(eqx.Module):
         *,
         key: PRNGKeyArray,
     ) -> tuple[Shaped[Array, "..."], Recollection | None]:
-        """Draw an action; returns what is remembered after it, too."""
+        """Draw an action.
+
+        **Arguments**
+
+        - `observation`: a vector or an image.
+        - `recollection`: the recollection that `begin` or the last `act` returned. If it is None, the step is the first
+          of an episode.
+        - `key`: the random key of the draw.
+
+        **Returns**
+
+        The action, and the recollection for the next step (None without memory). An action is a vector; of a
+        categorical policy it is the number of a choice.
+        """
         outputs, hidden = self._run(observation, recollection)
         action = self.head(outputs).sample(key=key)
         return action, self.memory and self.memory.remember(self._scaled(observation), action, hidden)
 
     def network(self, inputs: Shaped[Array, " network_inputs"]) -> Float[Array, " outputs"]:
-        """What `head` takes, from what is perceived and the hidden values of a recurrent memory."""
+        """Return the outputs of the network, from which `head` makes a distribution.
+
+        The inputs are what is perceived, and the hidden values of a recurrent memory.
+        """
         return run_network(self.trunk, self.layers, inputs, jnp.tanh)
 
     def network_of_rows(self, rows: Shaped[Array, "rows network_inputs"]) -> Float[Array, "rows outputs"]:
-        """`network` of many rows, as products of matrices."""
+        """Apply `network` to many rows at once, by matrix products."""
         if self.trunk is None:
             return feed_network_rows(self.layers, rows)
         return feed_network_rows(self.layers, jax.vmap(lambda row: see_by_network(self.trunk, row))(rows), jnp.tanh)
@@ -98,31 +159,38 @@ class Policy(eqx.Module):
     def network_inputs(
         self, perceived: Shaped[Array, "time inputs"], starts: Bool[Array, " time"] | None = None
     ) -> Shaped[Array, "time network_inputs"]:
-        """What `network` takes at every step of a trajectory, from what was perceived; `starts`: where episodes are."""
+        """Return the inputs of `network` at every step of a trajectory.
+
+        `perceived` is what the policy perceived at every step. `starts` is True at the first step of each episode; if
+        it is None, the trajectory is one episode.
+        """
         if self.memory is None or self.memory.recurrence is None:
             return perceived
         return jnp.concatenate([perceived, self.memory.listen_along(perceived, starts)], axis=-1)
 
     @property
     def acts_on_rows(self) -> bool:
-        """Whether the layers take what was perceived as it is, row by row: there is no recurrence and no image."""
+        """True if what is perceived is directly the input of the layers.
+
+        This is so if the policy has no recurrent memory and sees no images.
+        """
         return self.trunk is None and (self.memory is None or self.memory.recurrence is None)
 
     @property
     def observation_size(self) -> int:
-        """How many numbers an observation has."""
+        """The number of values of an observation."""
         if self.trunk is not None:
             return self.trunk.pixels
         return self.layers[0].weight.shape[-1] if self.memory is None else self.memory.change_scale.shape[-1]
 
     @property
     def perceived_size(self) -> int:
-        """How many numbers `perceive` gives."""
+        """The size of the vector that `perceive` returns."""
         return self.observation_size if self.memory is None else self.memory.inputs
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """What is needed to build a policy of this shape again."""
+        """The description from which a policy of the same shape can be built. `save_policy` writes it to the file."""
         memory = self.memory and {
             "actions": self.memory.actions.describe(),
             "recurrent_units": self.memory.units,
@@ -152,7 +220,7 @@ class Policy(eqx.Module):
     def _run(
         self, observation: Shaped[Array | np.ndarray, "..."], recollection: Recollection | None
     ) -> tuple[Float[Array, " outputs"], Float[Array, " units"]]:
-        """The outputs of the network, and the hidden values of the memory."""
+        """Return the outputs of the network, and the hidden values of the memory."""
         recollection = self.begin() if recollection is None else recollection
         perceived = self.perceive(observation, recollection)
         hidden = self.memory.listen(perceived, recollection.hidden) if self.memory and recollection else jnp.zeros(0)
@@ -160,10 +228,41 @@ class Policy(eqx.Module):
 
 
 class GaussianPolicy(Policy):
-    """A normal distribution: its mean a network of what is perceived, its σ one number per action component."""
+    """A policy with normally distributed actions, for actions that are vectors.
+
+    A network gives the mean. The standard deviation σ is one parameter per action component, and does not depend on the
+    observation. With scaling, the network's outputs and σ are in units of half the action range.
+
+    **Arguments**
+
+    - `observation_size`: the number of values of an observation.
+    - `action_size`: the number of components of an action.
+    - `hidden`: the widths of the hidden layers.
+    - `initial_log_std`: ln σ at the start.
+    - `memory`: the memory, an `alphamepol.policies.memory.Memory`. By default the policy has none.
+    - `scaling`: the scaling of observations, actions and particles, an `alphamepol.policies.scaling.Scaling`. By
+      default nothing is scaled.
+    - `trunk`: the convolutions for observations that are images, an `alphamepol.policies.image_networks.Trunk`. By
+      default observations are vectors.
+    - `key`: the random key of the initial parameters.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+    import jax
+    import numpy as np
+
+    policy = am.GaussianPolicy(2, 2, hidden=(8, 8), key=jax.random.key(0))
+    observation = np.zeros(2)
+    action, _ = policy.act(observation, key=jax.random.key(1))
+    print(action, policy.mean(observation), policy.distribution(observation).log_prob(action))
+    ```
+    """
 
     layers: tuple[eqx.nn.Linear, ...]
     log_std: Float[Array, " action"]
+    """The logarithm of σ of each action component."""
     memory: Memory | None
     scaling: Scaling | None
     trunk: Trunk | None
@@ -180,10 +279,10 @@ class GaussianPolicy(Policy):
         *,
         key: PRNGKeyArray,
     ):
-        """Xavier-uniform weights; biases uniform in ±1/√inputs.
+        """Draw Xavier-uniform weights, and biases uniform in ±1/√inputs.
 
-        The biases matter: were they zero, every unit of the first layer would bend at the origin, and a policy could
-        hardly do one thing in one room and another in the next.
+        The biases matter. If they were zero, every unit of the first layer would bend at the origin, and a policy could
+        hardly act differently in two neighbouring rooms.
         """
         self.layers = xavier_network_layers(
             [_policy_input_size(observation_size, memory, trunk), *hidden, action_size], key=key
@@ -206,18 +305,46 @@ class GaussianPolicy(Policy):
     def mean(
         self, observation: Shaped[Array | np.ndarray, "..."], recollection: Recollection | None = None
     ) -> Float[Array, " action"]:
-        """The deterministic action; without a recollection, at the first step of an episode."""
+        """Return the mean of the distribution, as a deterministic action. The arguments are those of `perceive`."""
         return self.head(self._run(observation, recollection)[0]).mean
 
 
 class SquashedPolicy(Policy):
-    """A normal distribution squashed into the range of actions, both its mean and its σ by a network: SAC's policy."""
+    """A policy whose actions never leave their range: a normal distribution that is squashed by tanh. SAC uses it.
+
+    A network gives both the mean and the standard deviation of the normal distribution. The policy has neither memory
+    nor scaling.
+
+    **Arguments**
+
+    - `observation_size`: the number of values of an observation.
+    - `actions`: the range of actions, an `alphamepol.policies.memory.ActionRange` with finite bounds.
+    - `hidden`: the widths of the hidden layers.
+    - `trunk`: the convolutions for observations that are images, an `alphamepol.policies.image_networks.Trunk`. By
+      default observations are vectors.
+    - `key`: the random key of the initial parameters.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+    import jax
+    import numpy as np
+    from alphamepol.policies.memory import ActionRange
+
+    actions = ActionRange(low=(-2.0,), high=(2.0,))
+    policy = am.SquashedPolicy(3, actions, hidden=(8, 8), key=jax.random.key(0))
+    action, _ = policy.act(np.zeros(3), key=jax.random.key(1))
+    assert -2 <= action[0] <= 2
+    ```
+    """
 
     layers: tuple[eqx.nn.Linear, ...]
     memory: Memory | None
     scaling: Scaling | None
     trunk: Trunk | None
     actions: ActionRange = eqx.field(static=True)
+    """The range of actions."""
 
     def __init__(
         self,
@@ -251,7 +378,32 @@ class SquashedPolicy(Policy):
 
 
 class CategoricalPolicy(Policy):
-    """A choice among finitely many actions: its logits a network of what is perceived."""
+    """A policy that chooses one of finitely many actions. A network gives the logits of their probabilities.
+
+    **Arguments**
+
+    - `observation_size`: the number of values of an observation.
+    - `actions`: the number of actions.
+    - `hidden`: the widths of the hidden layers.
+    - `memory`: the memory, an `alphamepol.policies.memory.Memory`. By default the policy has none.
+    - `scaling`: the scaling of observations, actions and particles, an `alphamepol.policies.scaling.Scaling`. By
+      default nothing is scaled.
+    - `trunk`: the convolutions for observations that are images, an `alphamepol.policies.image_networks.Trunk`. By
+      default observations are vectors.
+    - `key`: the random key of the initial parameters.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+    import jax
+    import numpy as np
+
+    policy = am.CategoricalPolicy(4, 2, hidden=(8, 8), key=jax.random.key(0))
+    action, _ = policy.act(np.zeros(4), key=jax.random.key(1))
+    print(action, jax.nn.softmax(policy.distribution(np.zeros(4)).logits))  # a choice, and the probabilities of both
+    ```
+    """
 
     layers: tuple[eqx.nn.Linear, ...]
     memory: Memory | None
@@ -285,7 +437,10 @@ class CategoricalPolicy(Policy):
 
 
 def stack_policies(policies: Sequence[Policy]) -> Policy:
-    """Policies of one architecture as one, whose arrays have a leading axis."""
+    """Stack policies of equal architecture into one policy whose arrays have a leading axis.
+
+    Raises an `InputError` if the architectures differ.
+    """
     first = policies[0].architecture
     for policy in policies:
         if policy.architecture != first:
@@ -294,6 +449,9 @@ def stack_policies(policies: Sequence[Policy]) -> Policy:
 
 
 def _policy_input_size(observation_size: int, memory: Memory | None, trunk: Trunk | None) -> int:
-    """Of the first layer: what is perceived, an image by its trunk, and hidden values."""
+    """Return the number of inputs of the first layer.
+
+    The inputs are what is perceived and the hidden values of the memory. The outputs of a trunk replace an image.
+    """
     added = 0 if memory is None else memory.inputs - observation_size + memory.units
     return observation_size + (0 if trunk is None else trunk.size - trunk.pixels) + added

@@ -1,4 +1,4 @@
-"""The shape of policies that can act in a class of environments."""
+"""The shape that a policy needs to act in a class of environments."""
 
 import math
 from typing import NamedTuple
@@ -13,18 +13,22 @@ from alphamepol.policies.policy import Policy, SquashedPolicy
 
 
 class PolicyShape(NamedTuple):
-    """What the spaces of a class ask of a policy."""
+    """The shape that the spaces of a class require of a policy."""
 
     kind: str
     observation_size: int
     action_size: int
     actions: ActionRange
     image: Shape | None = None
-    """The shape of observations, if they are images."""
+    """The shape of observations that are images; None for vectors."""
 
     @classmethod
     def of_spaces(cls, observation_space: gymnasium.Space, action_space: gymnasium.Space) -> "PolicyShape":
-        """Gaussian for vectors of actions, categorical for a finite choice; convolutional for images."""
+        """Return the shape for these spaces.
+
+        The policy is Gaussian if actions are vectors, and categorical if they are finitely many. It has convolutions if
+        observations are images. Raises an `InputError` for other spaces.
+        """
         image = image_space_shape(observation_space)
         if image is None and (
             not isinstance(observation_space, gymnasium.spaces.Box) or len(observation_space.shape) != 1
@@ -44,12 +48,12 @@ class PolicyShape(NamedTuple):
 
 
 def policy_shape(environment_class: AnyClass) -> PolicyShape:
-    """What policies that can act in a class are like."""
+    """Return the shape that a policy needs to act in a class."""
     return PolicyShape.of_spaces(environment_class[0].observation_space, environment_class[0].action_space)
 
 
 def check_policy_shape(policy: Policy, environment_class: AnyClass, what: str = "policy") -> None:
-    """Refuse a policy that cannot act in a class; `what` names it."""
+    """Raise an `InputError` if a policy cannot act in a class. `what` is the name of the policy in the message."""
     needed = policy_shape(environment_class)
     if policy.kind != needed.kind and (policy.kind, needed.kind) != ("squashed", "gaussian"):
         name = environment_class.name

@@ -1,4 +1,7 @@
-"""Policies in Stable-Baselines3's zip files. Written by its own `save`; read back without running anything in them."""
+"""Policies in zip files of Stable-Baselines3.
+
+The `save` of Stable-Baselines3 writes them. Reading them never runs a program from the file.
+"""
 
 import io
 import pickle
@@ -23,15 +26,18 @@ from alphamepol.policies.unscaled import unscaled_policy
 
 CRITIC_HIDDEN = [64, 64]
 MEMORY = "alphamepol_memory"
-"""The attribute of a model that says what its observations remember."""
+"""The attribute of a model that describes the memory in its observations."""
 ACTOR, HEAD = "mlp_extractor.policy_net.", "action_net."
 
 
 def to_sb3_zip(policy: Policy, observation_space: gymnasium.Space, action_space: gymnasium.Space) -> bytes:
-    """A model with this policy and a fresh value network, as PPO of Stable-Baselines3 saves it.
+    """Return the zip file of a PPO model with this policy and an untrained value network.
 
-    PPO and sb3_contrib's TRPO both load it and train on. It is PPO that saves it, because TRPO would save a gradient
-    clipping of 0, with which PPO learns nothing; and it has the default `target_kl` of TRPO, which needs one.
+    Both PPO and sb3_contrib's TRPO can load the file and continue training. PPO saves it, because TRPO would save a
+    gradient clipping of 0, with which PPO learns nothing. The model has the default `target_kl` of TRPO, because TRPO
+    needs a value.
+
+    Raises an `InputError` if Stable-Baselines3 has no such policy, or is not installed.
     """
     if policy.trunk is not None:
         raise InputError("to: Stable-Baselines3 has other networks for images than ours; export to safetensors")
@@ -41,8 +47,8 @@ def to_sb3_zip(policy: Policy, observation_space: gymnasium.Space, action_space:
     if policy.memory is not None:
         if policy.memory.recurrence is not None:
             raise InputError(
-                "to: Stable-Baselines3 has no policy with a GRU, which memory recurrent is; export to safetensors, or "
-                "pre-train with --memory last"
+                "to: Stable-Baselines3 has no policy with a GRU, which memory recurrent needs; export to safetensors, "
+                "or pre-train with --memory last"
             )
         observation_space = memory_observation_space(observation_space, policy.memory)
     if isinstance(action_space, gymnasium.spaces.Box) and not action_space.is_bounded():
@@ -66,7 +72,7 @@ def to_sb3_zip(policy: Policy, observation_space: gymnasium.Space, action_space:
     for name, array in _to_sb3_state_dict(policy).items():
         weights[name] = torch.from_numpy(np.array(array))
     model.policy.load_state_dict(weights)
-    # Attributes that JSON can hold come through Stable-Baselines3's own load and save as they are.
+    # `load` and `save` of Stable-Baselines3 keep the attributes that JSON can hold.
     setattr(model, MEMORY, policy.memory and _describe_sb3_memory(policy.memory))
     buffer = io.BytesIO()
     model.save(buffer)
@@ -74,9 +80,10 @@ def to_sb3_zip(policy: Policy, observation_space: gymnasium.Space, action_space:
 
 
 def read_sb3_zip(path: Path) -> Policy:
-    """The policy of a Stable-Baselines3 zip: its weights alone are read, with PyTorch's `weights_only`.
+    """Read the policy of a Stable-Baselines3 zip file. The weights are read with PyTorch's `weights_only`.
 
-    Raises ValueError if it holds no policy of ours: a ReLU network, without feature extractor, of vectors.
+    Raises ValueError if the file holds no policy that we can represent: a ReLU network of vectors without a feature
+    extractor.
     """
     torch, _ = _import_sb3()
     try:
@@ -88,10 +95,11 @@ def read_sb3_zip(path: Path) -> Policy:
             _check_sb3_zip_sizes(file, len(weights))
         state = torch.load(io.BytesIO(weights), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise ValueError("its weights are not plain tensors, and nothing else is opened") from error
+        raise ValueError("its weights are not plain tensors; nothing else is read") from error
     except (zipfile.BadZipFile, RuntimeError, EOFError) as error:
-        raise ValueError("it is no whole zip of Stable-Baselines3") from error
-    # What is not JSON is described beside its pickle, which stays closed.
+        raise ValueError("it is not a complete zip file of Stable-Baselines3") from error
+    # Values that are not JSON are pickled, with a description as text beside the pickle. Only the description is read,
+    # because opening a pickle can run a program.
     activation = str(settings.get("policy_kwargs", {}).get("activation_fn", "Tanh"))
     if not activation.endswith(".ReLU'>"):
         raise ValueError(f"its activation is {activation}, only ReLU is possible")
@@ -108,10 +116,13 @@ def read_sb3_zip(path: Path) -> Policy:
 
 
 def _check_sb3_zip_sizes(file: zipfile.ZipFile, size: int) -> None:
-    """Raise ValueError if what a zip holds would be much larger than the zip: Stable-Baselines3 and PyTorch do not
-    compress. No more is read than it says."""
+    """Raise ValueError if the content of a zip file would be much larger than the file.
+
+    Stable-Baselines3 and PyTorch do not compress, so their content is about as large as the file. We never read more
+    than the size that the zip file states.
+    """
     if sum(part.file_size for part in file.infolist()) > 20 * size + 2**20:
-        raise ValueError("what it says that it holds is much larger than it is")
+        raise ValueError("the content that it states is much larger than it is")
 
 
 def _describe_sb3_memory(memory: Memory) -> dict[str, Any]:
@@ -130,13 +141,13 @@ def _read_sb3_memory(
     action_scale: list[float],
     measured_steps: float,
 ) -> Memory:
-    """The inverse of `_describe_sb3_memory`. Raises ValueError if it is no memory of this policy."""
+    """Build the memory that `_describe_sb3_memory` has described. Raises ValueError if it does not fit the policy."""
     applied = read_actions_in_policy_file(actions, policy.kind, policy.layers[-1].weight.shape[0])
     memory = Memory(len(change_scale), applied, key=jax.random.key(0))
     parts = lambda memory: (memory.change_scale, memory.action_scale, memory.measured_steps)  # noqa: E731
     arrays = tuple(jnp.array(number, jnp.float32) for number in (change_scale, action_scale, measured_steps))
     if [array.shape for array in arrays] != [part.shape for part in parts(memory)]:
-        raise ValueError("the scales of its memory are not one number each")
+        raise ValueError("the scales of its memory have wrong shapes")
     memory = eqx.tree_at(parts, memory, arrays)
     if memory.inputs != policy.observation_size:
         raise ValueError("its memory does not fit its network")
@@ -144,9 +155,9 @@ def _read_sb3_memory(
 
 
 def _to_sb3_state_dict(policy: Policy) -> dict[str, Any]:
-    """Our weights under the names of Stable-Baselines3's actor-critic policy."""
+    """Return the weights of a policy by their names in Stable-Baselines3's actor-critic policy."""
     *hidden, last = policy.layers
-    # Activations count in torch.nn.Sequential, so layers have even numbers.
+    # torch.nn.Sequential also counts the activations between the layers, so layers have even numbers.
     names = [f"{ACTOR}{2 * i}" for i in range(len(hidden))] + [HEAD.rstrip(".")]
     state = {}
     for name, layer in zip(names, [*hidden, last], strict=True):
@@ -155,11 +166,11 @@ def _to_sb3_state_dict(policy: Policy) -> dict[str, Any]:
 
 
 def _from_sb3_state_dict(state: Mapping[str, np.ndarray]) -> Policy:
-    """The inverse of `_to_sb3_state_dict`, the value network left out."""
+    """Build the policy from weights that are named as in `_to_sb3_state_dict`. The value network is left out."""
     known = (ACTOR, HEAD, "mlp_extractor.value_net.", "value_net.", "log_std")
     strange = sorted(name for name in state if not name.startswith(known))
     if strange:
-        raise ValueError(f"it has {strange[0]}, which a policy of vectors does not have")
+        raise ValueError(f"it has the weights {strange[0]}, which a policy of vectors does not have")
     numbers = sorted({int(name[len(ACTOR) :].split(".")[0]) for name in state if name.startswith(ACTOR)})
     prefixes = [f"{ACTOR}{number}." for number in numbers] + [HEAD]
     weights = [(state[f"{prefix}weight"], state[f"{prefix}bias"]) for prefix in prefixes]
@@ -180,7 +191,7 @@ def _from_sb3_state_dict(state: Mapping[str, np.ndarray]) -> Policy:
 
 
 class _Spaces(gymnasium.Env):
-    """Stable-Baselines3 takes spaces from an environment; this one has nothing else."""
+    """An environment with nothing but spaces. Stable-Baselines3 takes the spaces of a model from an environment."""
 
     def __init__(self, observation_space: gymnasium.Space, action_space: gymnasium.Space):
         self.observation_space, self.action_space = observation_space, action_space

@@ -1,4 +1,4 @@
-"""A policy that scales what it sees and does, as one that does not."""
+"""The conversion of a policy with scaling into an equal policy without scaling."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -9,16 +9,20 @@ from alphamepol.policies.policy import GaussianPolicy, Policy
 
 
 def unscaled_policy(policy: Policy) -> Policy:
-    """The same policy without scaling, which becomes part of its first and last layer and of its memory."""
+    """Return an equal policy without scaling.
+
+    The scaling becomes part of the first layer, of the last layer and of the memory. Raises an `InputError` if the
+    policy scales images.
+    """
     scaling, memory = policy.scaling, policy.memory
     if scaling is None:
         return policy
     if policy.trunk is not None:
-        raise InputError("policy: it scales images, each pixel by itself, which cannot become part of its convolutions")
+        raise InputError("policy: it scales images pixel by pixel, which cannot become part of its convolutions")
     size = scaling.mean.shape[-1]
 
     def take_in(weight: Float[Array, "out inputs"], bias: Float[Array, " out"]) -> tuple[Array, Array]:
-        """A layer of scaled observations, as one of plain ones."""
+        """Turn a layer for scaled observations into a layer for unscaled ones."""
         of_observation = weight[:, :size] / scaling.deviation
         return weight.at[:, :size].set(of_observation), bias - of_observation @ scaling.mean
 

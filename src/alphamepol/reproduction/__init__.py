@@ -1,1 +1,1 @@
-"""The paper's claims, the runs that decide them, and the report."""
+"""The claims of the paper, the runs that decide them, and the report."""

@@ -1,4 +1,4 @@
-"""All experiments of the paper."""
+"""The list of all experiments of the paper."""
 
 import difflib
 from collections.abc import Sequence
@@ -38,12 +38,12 @@ FILES = (
 
 
 def catalogue_of_experiments(scale: Scale) -> list[Experiment]:
-    """In the order of the report."""
+    """Return all experiments in the order of the report."""
     return [file.experiment(scale) for file in FILES]
 
 
 def choose_from_catalogue(experiments: Sequence[Experiment], asked: Sequence[str]) -> tuple[list[Claim], list[Planned]]:
-    """The claims to decide and the runs to do; of a claim only those that it needs."""
+    """Return the claims to decide and the runs to do; a claim asks only for the runs that decide it."""
     claims = {claim.id: claim for experiment in experiments for claim in experiment.claims}
     by_name = {experiment.name: experiment for experiment in experiments}
     chosen: dict[str, Claim] = {}
@@ -67,7 +67,7 @@ def choose_from_catalogue(experiments: Sequence[Experiment], asked: Sequence[str
 
 
 def _catalogue_runs_with_needs(runs: dict[Planned, None]) -> list[Planned]:
-    """Each after what it needs."""
+    """Return the runs with all runs that they need, each after those that it needs."""
     ordered: dict[Planned, None] = {}
 
     def add(run: Planned) -> None:

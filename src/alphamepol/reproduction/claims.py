@@ -1,4 +1,4 @@
-"""What the paper says, as statements about runs that statistics decide."""
+"""The claims of the paper: each consists of statements about numbers of runs, which statistics decide."""
 
 import dataclasses
 import json
@@ -24,27 +24,31 @@ from alphamepol.reproduction.store import Stored
 Verdict = Literal["holds", "fails", "undecided"]
 
 ALIKE = 0.1
-"""Nats, or return, by which numbers may differ that are "about the same"."""
+"""The largest difference, in nats or in return, between two numbers that are "about the same"."""
 
 
 ENOUGH = 0.5
-"""The share of the planned work below which a shorter run decides nothing."""
+"""The smallest share of the planned work with which a shorter run can decide a statement."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number of every seed, or of every seed and task, of a run."""
+    """A number that a run has for every seed, or for every seed and task."""
 
     name: str
+    """The name in sentences, with its article, e.g. `the mean entropy of MEPOL`."""
     run: Planned
     read: Callable[[Stored], Sample]
+    """Reads the numbers from the stored run."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A sum of the means of quantities, each times a factor, is above a number, below one, or within one of 0.
+    """An inequality about a sum of means of quantities, each multiplied by a factor.
 
-    It holds if the whole 95 % interval says so, fails if the whole interval says the opposite, and is undecided else.
+    The sum must be above `above`, below `below`, or between −`within` and `within`; one of the three is given. The
+    statement holds if this is true of the whole 95 % interval of the sum. It fails if the opposite is true of the whole
+    interval. Otherwise it is undecided.
     """
 
     says: str
@@ -53,7 +57,7 @@ class Statement:
     below: float | None = None
     within: float | None = None
     minor: bool = False
-    """Worth a line only if it does not hold."""
+    """True if reports show the numbers of the statement only when it does not hold."""
 
     def judge(self, found: Estimate) -> Verdict:
         if found.interval is None:
@@ -76,34 +80,35 @@ class Statement:
 
 @dataclass(frozen=True)
 class Claim:
-    """A finding of the paper."""
+    """A finding of the paper, as statements that must all hold."""
 
     id: str
     says: str
+    """The finding in a sentence."""
     statements: tuple[Statement, ...]
 
     @property
     def runs(self) -> list[Planned]:
-        """What it takes to decide it."""
+        """The runs that decide the claim, each once."""
         return list(dict.fromkeys(q.run for statement in self.statements for _, q in statement.terms))
 
 
 @dataclass(frozen=True)
 class JudgedStatement:
-    """A statement and what the runs say of it."""
+    """A statement with its verdict and the numbers behind the verdict."""
 
     statement: Statement
     verdict: Verdict
     found: Estimate | None
-    """Of the sum."""
+    """The sum of means that the statement is about; None if a run is missing."""
     terms: tuple[tuple[Quantity, Estimate, Estimate], ...]
-    """Mean and inter-quartile mean of each quantity."""
+    """The mean and the inter-quartile mean of each quantity."""
     improvement: Estimate | None
-    """The probability that the first is above the second, where two are compared."""
+    """The probability that the first quantity is above the second, if the statement compares two; otherwise None."""
     missing: tuple[str, ...]
-    """Runs that are not there, or did not keep what is asked for."""
+    """The runs that are not in the folder, or that did not keep the numbers that the statement needs."""
     shortfalls: tuple[str, ...]
-    """How runs fall short of what was planned."""
+    """For each run that is shorter than planned: its name and its amounts, e.g. `multigrid-alpha-1: 2 of 10 seeds`."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -123,20 +128,20 @@ class JudgedStatement:
 
 @dataclass(frozen=True)
 class Decision:
-    """A claim and its verdict."""
+    """A claim with the verdicts on its statements."""
 
     claim: Claim
     parts: tuple[JudgedStatement, ...]
 
     @property
     def verdict(self) -> Verdict:
-        """It fails if a statement fails, and holds if all do."""
+        """The verdict: "fails" if a statement fails, "holds" if all hold, otherwise "undecided"."""
         verdicts = {part.verdict for part in self.parts}
         return "fails" if "fails" in verdicts else "holds" if verdicts == {"holds"} else "undecided"
 
     @property
     def was_run(self) -> bool:
-        """Whether all its runs are there, at least shorter ones."""
+        """True if all runs of the claim are in the folder, at least shorter ones."""
         return not any(part.missing for part in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -150,15 +155,15 @@ class Decision:
 
 @runtime_checkable
 class FindsRuns(Protocol):
-    """Where runs are looked for: a `Store`."""
+    """An object that finds runs, such as a `Store`."""
 
     def find(self, planned: Planned) -> Stored | None:
-        """The run that was planned, or a shorter one; None if there is neither."""
+        """Return the planned run, or else a shorter one; None if there is neither."""
         ...
 
 
 def decide_claim(claim: Claim, store: FindsRuns) -> Decision:
-    """What the runs in the folder say of a claim."""
+    """Decide a claim from the runs in the folder."""
     return Decision(claim, tuple(_judge_claim_statement(statement, store) for statement in claim.statements))
 
 
@@ -176,7 +181,7 @@ def _judge_claim_statement(statement: Statement, store: FindsRuns) -> JudgedStat
         assert stored is not None
         try:
             samples.append((factor, quantity, quantity.read(stored)))
-        except (InputError, KeyError) as error:  # of a run from before
+        except (InputError, KeyError) as error:  # an older run, or a run without its evaluation
             missing = (f"{quantity.run.name}, which did not keep its {error}",)
             return JudgedStatement(statement, "undecided", None, (), None, missing, shortfalls)
     if len({_tasks_behind_claim(stored) for stored in found.values()}) > 1:
@@ -206,27 +211,30 @@ def _tasks_behind_claim(stored: Stored | None) -> str | None:
 
 
 def claim_greater(first: Quantity, second: Quantity, by: float = 0.0) -> Statement:
-    """The first is above the second; by more than so much, or, if that is negative, at least not so much below."""
-    relation = f"is not {-by:g} below" if by < 0 else ">"
+    """State that the first quantity is above the second by more than `by`.
+
+    With a negative `by` the first quantity may be below the second, but not by more than −`by`.
+    """
+    relation = f"is not more than {-by:g} below" if by < 0 else "is above"
     more = f" by more than {by:g}" if by > 0 else ""
     return Statement(f"{first.name} {relation} {second.name}{more}", ((1.0, first), (-1.0, second)), above=by)
 
 
 def claim_alike(first: Quantity, second: Quantity, within: float = ALIKE) -> Statement:
     terms = ((1.0, first), (-1.0, second))
-    return Statement(f"{first.name} ≈ {second.name}, within {within:g}", terms, within=within)
+    return Statement(f"{first.name} is within {within:g} of {second.name}", terms, within=within)
 
 
 def claim_above(quantity: Quantity, level: float) -> Statement:
-    return Statement(f"{quantity.name} > {level:g}", ((1.0, quantity),), above=level)
+    return Statement(f"{quantity.name} is above {level:g}", ((1.0, quantity),), above=level)
 
 
 def claim_below(quantity: Quantity, level: float) -> Statement:
-    return Statement(f"{quantity.name} < {level:g}", ((1.0, quantity),), below=level)
+    return Statement(f"{quantity.name} is below {level:g}", ((1.0, quantity),), below=level)
 
 
 def claim_rising(quantities: Sequence[Quantity], slack: float = ALIKE) -> tuple[Statement, ...]:
-    """From first to last they rise, and no step goes down by more than the slack."""
+    """State that the last quantity is above the first, and that no step between goes down by more than `slack`."""
     steps = [
         dataclasses.replace(claim_greater(later, earlier, by=-slack), minor=True)
         for earlier, later in pairwise(quantities)
@@ -235,23 +243,25 @@ def claim_rising(quantities: Sequence[Quantity], slack: float = ALIKE) -> tuple[
 
 
 def claimed_entropy_in(run: Planned, member: str, label: str | None = None) -> Quantity:
-    """The entropy of a run's final policies in a member."""
-    name = f"H of {label or run.label} in {member}"
+    """Return the entropy of a run's final policies in a member."""
+    name = f"the entropy of {label or run.label} in {member}"
     return Quantity(name, run, lambda stored: Sample.of_seeds(stored.summary["entropy"][member]))
 
 
 def claimed_mean_entropy(run: Planned) -> Quantity:
-    """E^1 under p_M."""
-    return Quantity(f"mean H of {run.label}", run, lambda stored: Sample.of_seeds(stored.summary["mean"]))
+    """Return the mean entropy E^1 under p_M of a run's final policies."""
+    return Quantity(f"the mean entropy of {run.label}", run, lambda stored: Sample.of_seeds(stored.summary["mean"]))
 
 
 def claimed_final_return(run: Finetuning) -> Quantity:
-    """The return of the last iteration of fine-tuning, of every task and seed."""
+    """Return the final returns of fine-tuning, of every task and seed."""
 
-    return Quantity(f"return from {run.label} in {run.member}", run, lambda stored: claimed_returns_at(stored, -1))
+    return Quantity(
+        f"the return after fine-tuning {run.label} in {run.member}", run, lambda stored: claimed_returns_at(stored, -1)
+    )
 
 
 def claimed_returns_at(stored: Stored, iteration: int) -> Sample:
-    """The returns of an iteration of fine-tuning, of every task and seed."""
+    """Return the returns at an iteration of fine-tuning, of every task and seed."""
     by_seed = stored.summary.get("returns_by_seed") or [stored.summary["returns"]]
     return Sample.of_tasks(np.array(by_seed, float)[:, :, iteration].T, stored.policies)

@@ -1,4 +1,4 @@
-"""`alphamepol demo`: what α is for, shown on the smallest example."""
+"""`alphamepol demo`: show the effect of α on a small example."""
 
 import dataclasses
 from pathlib import Path
@@ -19,9 +19,31 @@ ALPHAS = {"mepol": 1.0, "alphamepol": 0.2}
 
 
 def demo(folder: str | Path = "runs/demo", seed: int = 0) -> None:
-    """Run MEPOL and αMEPOL on gridworld-slope with the quick preset; end with a table and a picture.
+    """Pre-train with MEPOL and αMEPOL on gridworld-slope, and print a table that compares them.
 
-    A demo that was interrupted goes on; one that is done is shown again.
+    Both runs have the quick preset. The demo also draws the heat-maps of both methods, `demo.png`, and a histogram of
+    entropies. An interrupted demo continues where it stopped. A finished demo only shows its results again.
+
+    **Arguments**
+
+    - `folder`: the folder of the demo, with a run folder for each method: `mepol` and `alphamepol`.
+    - `seed`: the seed of both runs.
+
+    **Returns**
+
+    Nothing; the results are printed and written into the folder.
+
+    **Raises**
+
+    - `InputError`: if the folder holds a demo with another seed or other settings.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+
+    am.demo("runs/demo")  # takes a minute or two on two CPU cores
+    ```
     """
     console, folder = Console(), Path(folder)
     environment_class = make(CLASS)
@@ -34,10 +56,10 @@ def demo(folder: str | Path = "runs/demo", seed: int = 0) -> None:
     draw_heat_maps(evaluations, environment_class, folder, name="demo")
     draw_entropy_histogram(evaluations, folder)
     console.print()
-    console.print(comparison_table(evaluations, "state entropy, the higher the better"))
+    console.print(comparison_table(evaluations, "state entropy (higher is better)"))
     console.print(
-        "MEPOL maximises the mean entropy and gives up the rare member (GWN, met one time in five). αMEPOL maximises "
-        "the worst fifth and explores both.",
+        "MEPOL maximises the mean entropy and neglects the rare member GWN, which has probability 0.2. αMEPOL "
+        "maximises the mean of the worst fifth of entropies and explores both members.",
         highlight=False,
     )
     console.print(

@@ -1,4 +1,4 @@
-"""Figures of experiments: which runs each shows, and how it is drawn from those that are there."""
+"""The figures of experiments: the runs that each figure shows, and the function that draws them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,63 +20,67 @@ from alphamepol.reproduction.planned import Finetuning, Metatraining, Planned
 from alphamepol.reproduction.store import Stored
 
 Found = Mapping[Planned, Stored]
-"""The runs of a figure that are there, by what was planned."""
+"""The stored runs of a figure by planned run; missing runs are left out."""
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure of an experiment, made from those of its runs that are there."""
+    """A figure of an experiment. It shows those of its runs that are in the folder."""
 
     name: str
-    """The name of its files."""
+    """The name of the files of the figure, without suffix."""
     caption: str
     runs: tuple[Planned, ...]
     draw: Callable[[Found, Path, str], None]
-    """Draws the runs found, in the order of `runs`, into a folder under a name. It is called if at least one of the
-    runs is there, or if the figure shows no run."""
+    """Draws the runs that were found, in the order of `runs`, into a folder under a name.
+
+    It is called if at least one of the runs was found, or if `runs` is empty.
+    """
 
 
 def entropies_drawing(name: str, runs: Sequence[Planned]) -> Drawing:
-    """Bars of the entropy of every method in every member."""
+    """Return a drawing with the entropy of every method in every member as bars."""
     caption = (
-        "State entropy of the final policies in each member: mean over seeds with 95 % intervals. Dashed: the ceiling, "
-        "the entropy of the uniform distribution over the free space, where it is known."
+        "State entropy of the final policies in each member: means over seeds with 95 % intervals. The dashed line is "
+        "the ceiling, where it is known: the entropy of the uniform distribution over the free space."
     )
     return Drawing(f"{name}-entropies", caption, tuple(runs), _make_entropies_drawing)
 
 
 def heat_maps_drawing(name: str, runs: Sequence[Planned]) -> Drawing:
-    """Heat-maps of every method in every member."""
-    caption = "Where each method goes in each member: share of time on a log scale, all seeds together."
+    """Return a drawing with a heat-map of every method in every member."""
+    caption = (
+        "Heat-maps of each method in each member: the share of time at each place, on a log scale, over all seeds."
+    )
     return Drawing(f"{name}-heat-maps", caption, tuple(runs), _make_heat_maps_drawing)
 
 
 def histogram_drawing(name: str, runs: Sequence[Planned]) -> Drawing:
-    """Histograms of the entropy of single trajectories."""
-    caption = "Entropy of single trajectories under p_M, members stacked."
+    """Return a drawing with histograms of the entropy of single trajectories."""
+    caption = "Histograms of the entropy of single trajectories under p_M. The bars of the members are stacked."
     return Drawing(f"{name}-histogram", caption, tuple(runs), _make_histogram_drawing)
 
 
 def returns_drawing(name: str, member: str, runs: Sequence[Finetuning]) -> Drawing:
-    """Curves of the return along fine-tuning, and maps of the goals."""
-    caption = f"Return of TRPO in {member} from each initial policy: mean over the tasks, 95 % bands over tasks."
+    """Return a drawing with the return along fine-tuning as curves, and maps of the goals."""
+    caption = f"Return of TRPO in {member} from each initial policy: means over the tasks with 95 % bands over tasks."
     return Drawing(f"{name}-{member}-returns", caption, tuple(runs), _make_returns_drawing)
 
 
 def renders_drawing(name: str, caption: str, ids: Mapping[str, str]) -> Drawing:
-    """Pictures of members at their start; `ids` maps titles to Gymnasium ids."""
+    """Return a drawing with pictures of members at their start; `ids` maps titles to Gymnasium ids."""
     return Drawing(f"{name}-render", caption, (), partial(_make_renders_drawing, ids=ids))
 
 
 def adaptation_drawing(name: str, run: Metatraining) -> Drawing:
-    """MAML's return before and after its inner step."""
-    caption = f"MAML+R on {run.class_name}: return before and after the inner step along meta-training."
+    """Return a drawing with MAML's return before and after the inner step as curves."""
+    caption = f"MAML+R on {run.class_name}: the return before and after the inner step, along meta-training."
     return Drawing(f"{name}-{run.class_name}-adaptation", caption, (run,), _make_adaptation_drawing)
 
 
 def discriminability_drawing(name: str, run: Metatraining) -> Drawing:
-    """How well DIAYN's skills are told apart."""
-    caption = f"DIAYN on {run.class_name}: how well its skills are told apart."
+    """Return a drawing with the discriminability of DIAYN's skills as a curve."""
+    caption = f"DIAYN on {run.class_name}: the discriminability ln q(z|s) of its skills along training."
     return Drawing(f"{name}-{run.class_name}-discriminability", caption, (run,), _make_discriminability_drawing)
 
 
@@ -85,7 +89,7 @@ def _make_entropies_drawing(found: Found, folder: Path, name: str) -> None:
     levels: dict[str, float] = {}
     for run, stored in found.items():
         for number, (member, values) in enumerate(stored.summary["entropy"].items()):
-            # A policy trained for one member alone is shown there.
+            # A specialist is shown only in its own member.
             if run.member_alone not in (None, number):
                 continue
             groups.setdefault(member, {})[run.label] = estimate_statistic(Sample.of_seeds(values))
@@ -103,7 +107,7 @@ def _make_heat_maps_drawing(found: Found, folder: Path, name: str) -> None:
 
 
 def _distinct_label_in_drawings(run: Planned, stored: Stored) -> str:
-    """The label of a run; policies trained for one member alone, of which there are several, name that member."""
+    """Return the label of a run; specialists, which share one label, are named by their member."""
     alone = run.member_alone
     return run.label if alone is None else f"trained in {stored.summary['members'][alone]}"
 
@@ -120,7 +124,7 @@ def _make_returns_drawing(found: Found, folder: Path, name: str) -> None:
     run, stored = next(iter(found.items()))
     assert isinstance(run, Finetuning)
     curves = {run.label: np.array(stored.summary["returns"]) for run, stored in found.items()}
-    # A run that had less time is drawn as far as all go.
+    # Runs may differ in tasks and iterations: the figure shows the part that all runs have.
     shape = np.min([curve.shape for curve in curves.values()], axis=0)
     curves = {label: curve[: shape[0], : shape[1]] for label, curve in curves.items()}
     tasks = stored.summary["tasks"][: shape[0]]

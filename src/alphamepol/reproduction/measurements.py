@@ -1,4 +1,7 @@
-"""What is measured beside training: untrained policies, and how much gradients vary. Each leaves a run folder."""
+"""Measurements that are not training: the exploration of untrained policies, and the variance of gradients.
+
+Each measurement writes a run folder.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -37,7 +40,7 @@ from alphamepol.settings.conversion import settings_to_dict
 
 
 def untrained_measurement(class_name: str, config: PretrainConfig, folder: Path) -> None:
-    """Evaluate the policies that pre-training with these settings begins with, not regressed."""
+    """Evaluate untrained policies with these settings, not regressed to an initial mean."""
     environment_class, stopwatch, run = make_class(class_name, config.probabilities), Stopwatch(), RunFolder(folder)
     description = _describe_measurement("untrained", environment_class, config)
     with run.claim(description, resume=run.config.is_file()):
@@ -61,10 +64,10 @@ def untrained_measurement(class_name: str, config: PretrainConfig, folder: Path)
 def gradient_variance_measurement(
     init: Path, class_name: str, config: PretrainConfig, batches: int, folder: Path
 ) -> None:
-    """Sample many batches with the final policies of a run; compare the gradients (E8') and (E9) of each.
+    """Sample many batches with the final policies of a run, and compare the gradients (E8') and (E9) of each batch.
 
-    `variance_with_baseline` and `variance_without` are, per seed, the sum over all parameters of the variance from
-    batch to batch; `squared_mean_…` is the squared length of the mean gradient.
+    In the summary, `variance_with_baseline` and `variance_without` are per seed. Each is the variance of the gradient
+    from batch to batch, summed over all parameters. `squared_mean_…` is the squared length of the mean gradient.
     """
     environment_class, stopwatch, run = make_class(class_name, config.probabilities), Stopwatch(), RunFolder(folder)
     description = {
@@ -129,5 +132,5 @@ def _describe_measurement(command: str, environment_class: AnyClass, config: Pre
 
 
 def _finish_measurement(run: RunFolder, numbers: dict[str, Any], stopwatch: Stopwatch) -> None:
-    # The summary comes last: a run that has one is whole.
+    # The summary is written last: a run with a summary is complete.
     write_atomically(run.summary, to_json({**numbers, "seconds": stopwatch.so_far(), "device": device_name()}))

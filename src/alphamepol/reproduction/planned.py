@@ -1,4 +1,4 @@
-"""The runs that experiments are made of: what each computes, by which it is known, and how it is done."""
+"""The runs of experiments before they are done: what each computes, how it is identified, and how to do it."""
 
 import dataclasses
 import hashlib
@@ -20,31 +20,31 @@ AMOUNTS = {
     "untrained": ("seeds",),
     "gradient-variance": ("seeds",),
 }
-"""By command: the fields in which a run that had less time may fall short of what was planned."""
+"""The fields of each command in which a run may be smaller than planned and still replace the planned run."""
 
 ALONE = "trained there alone"
-"""The label of policies trained for one member."""
+"""The label of specialists."""
 
 OF_RANDOM = ("hidden", "initial_log_std", "memory", "recurrent_units", "normalise")
-"""Fields of fine-tuning that count only where it begins with untrained policies."""
+"""The fields of fine-tuning that matter only if it begins from untrained policies."""
 
 AnyConfig = PretrainConfig | FinetuneConfig | MetatrainConfig
-"""The settings of a run."""
+"""The settings of any command."""
 
 Identity = dict[str, Any]
-"""What a run computes, without where and when: equal runs have equal ones."""
+"""A description of what a run computes, without its place and time. Equal runs have equal identities."""
 
 FindFolder = Callable[["Planned"], Path]
-"""Where the folder of a run is that another needs."""
+"""A function that returns the folder of a run, for runs that need the result of another run."""
 
 
 @runtime_checkable
 class Planned(Protocol):
-    """A run that someone asks for."""
+    """A run that an experiment asks for."""
 
     @property
     def command(self) -> str:
-        """What kind of run it is."""
+        """The kind of run, a key of `AMOUNTS`."""
         ...
 
     @property
@@ -55,31 +55,31 @@ class Planned(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is, as part of a file name."""
+        """The name of the run, as a part of file names."""
         ...
 
     @property
     def label(self) -> str:
-        """What figures call its method."""
+        """The name of the method in figures."""
         ...
 
     @property
     def needs(self) -> tuple["Planned", ...]:
-        """The runs that must be done before."""
+        """The runs that must be done before this run."""
         ...
 
     @property
     def member_alone(self) -> int | None:
-        """The number of the member that it is trained for alone, if it is."""
+        """The index of the member that a specialist is trained on; None for other runs."""
         ...
 
     @property
     def identity(self) -> Identity:
-        """What it computes."""
+        """A description of what the run computes."""
         ...
 
     def do(self, folder: Path, find: FindFolder) -> None:
-        """Do it, or go on with what is in the folder."""
+        """Do the run in `folder`, or resume the run that it holds; `find` returns the folders of needed runs."""
         ...
 
 
@@ -105,7 +105,7 @@ class Pretraining:
 
     @property
     def member_alone(self) -> int | None:
-        """The number of the member that it is trained for alone, if it is."""
+        """The index of the member that a specialist is trained on; None for other runs."""
         return member_planned_alone(self.config.probabilities)
 
     @property
@@ -120,7 +120,7 @@ class Pretraining:
 
 @dataclass(frozen=True)
 class Untrained:
-    """How policies explore that pre-training with these settings begins with, not regressed to anything: Random."""
+    """The exploration of Random: untrained policies with these settings, not regressed to an initial mean."""
 
     class_name: str
     config: PretrainConfig
@@ -146,7 +146,7 @@ class Untrained:
 
 @dataclass(frozen=True)
 class Metatraining:
-    """Policies meta-trained on a class; MAML on the skills of another run, if one is given."""
+    """Policies meta-trained on a class. MAML+DIAYN trains on the skills of the run `diayn`."""
 
     class_name: str
     config: MetatrainConfig
@@ -181,7 +181,7 @@ class Metatraining:
 
 @dataclass(frozen=True)
 class Finetuning:
-    """TRPO in a member, from the policies of another run or, if there is none, from untrained ones."""
+    """TRPO in a member, from the policies of the run `init`, or from untrained policies if `init` is None."""
 
     class_name: str
     member: str
@@ -224,8 +224,10 @@ class Finetuning:
 
 @dataclass(frozen=True)
 class GradientVariance:
-    """How much the on-policy gradient varies from batch to batch, with the baseline and without, on the same batches:
-    for the policies that a run ended with."""
+    """The variance of the on-policy gradient from batch to batch, for the final policies of the run `init`.
+
+    It is measured with the baseline and without it, on the same batches.
+    """
 
     init: Pretraining
     batches: int
@@ -265,16 +267,16 @@ class GradientVariance:
 
 
 def member_planned_alone(probabilities: Sequence[float]) -> int | None:
-    """The number of the only member that can be drawn, if others were there."""
+    """Return the index of the member with probability 1; None if there is no such member or only one member."""
     return list(probabilities).index(1) if len(probabilities) > 1 and 1 in probabilities else None
 
 
 def identity_of_planned_run(
     command: str, class_name: str, config: AnyConfig, parts: dict[str, Any] | None = None
 ) -> Identity:
-    """What a run computes: its command and class, the settings that differ from their defaults, and further parts.
+    """Return the identity of a run: its command and class, the settings that differ from their defaults, and `parts`.
 
-    Settings that have their default are left out, so that a field which is added later makes no run unknown.
+    Settings with default values are left out, so that a field that is added later does not change old identities.
     """
     parts = parts or {}
     ignored = ["checkpoint_every", "diagnostics"] + (["evaluation_batches"] if command != "untrained" else [])
@@ -293,7 +295,7 @@ def hash_of_planned_run(identity: Identity) -> str:
 
 
 def family_of_planned_run(identity: Identity) -> Identity:
-    """The identity without amounts, its own and those of the runs that it began from."""
+    """Return the identity without amounts: neither those of the run nor those of the runs that it began from."""
     dropped = AMOUNTS[identity["command"]]
     config = {name: value for name, value in identity["config"].items() if name not in dropped}
     inner = {

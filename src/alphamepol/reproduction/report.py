@@ -1,6 +1,8 @@
-"""`alphamepol report`: everything that runs say, on one page that needs nothing but itself."""
+"""`alphamepol report`: one HTML page with the results of runs, which needs no other file."""
 
 import json
+import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -39,57 +41,96 @@ from alphamepol.reproduction.store import Store, Stored, read_stored_runs
 MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}
 PLURALS = {"holds": "hold", "fails": "fail", "undecided": "are undecided"}
 TRAILS = 3
-"""Trajectories of a method that are shown in a member."""
+"""The number of trajectories that a replay shows for a method in a member."""
+WIDTH = 120
+"""The longest line of a Markdown file, in characters."""
 
 
 def write_report(
     store: Store, experiments: Sequence[Experiment], decisions: Sequence[Decision], path: Path | None = None
 ) -> Path:
-    """Write claims.json, claims.md and the page, with the figures that are there; returns the page."""
+    """Write claims.json, claims.md and the page, with the figures that the folder has. Return the path of the page."""
     folder = store.folder
     write_atomically(folder / "claims.json", to_json([decision.to_dict() for decision in decisions]))
     write_atomically(folder / "claims.md", report_claims_as_markdown(decisions))
     planned = dict.fromkeys(run for experiment in experiments for run in experiment.runs)
     used = {one.folder: one for run in planned if (one := store.find(run)) is not None}
-    # Others that lie there, too; those that stand in for longer ones know it.
+    # The page lists every run of the folder. `used` has the shortfalls of runs that replace longer ones.
     stored = sorted((used.get(one.folder, one) for one in store.all()), key=lambda one: str(one.folder))
     verdicts = [decision.verdict for decision in decisions]
     counted = ", ".join(f"{verdicts.count(verdict)} {plural}" for verdict, plural in PLURALS.items())
     introduction = html_paragraph(
         f"{len(decisions)} claims of the paper ",
         html_emphasised("Unsupervised Reinforcement Learning in Multiple Environments"),
-        f", decided from {len(stored)} runs: {counted}. A statement holds if its whole 95 % interval says so, fails if "
-        "the whole interval says the opposite, and is undecided else. Intervals are bootstrapped over seeds, and over "
-        "tasks where there are tasks.",
+        f" are decided from {len(stored)} runs: {counted}. A claim consists of statements. A statement holds if it is "
+        "true of its whole 95 % interval. It fails if the opposite is true of the whole interval. Otherwise it is "
+        "undecided. Intervals are bootstrapped over seeds, and over tasks where a run has tasks.",
     )
     sections = [
         ("claims", "Claims", report_claims_table(decisions)),
         *((experiment.name, experiment.title, _report_figures(experiment, store)) for experiment in experiments),
-        ("members", "Entropy, member by member", report_entropy_tables(stored)),
+        ("members", "Entropy in each member", report_entropy_tables(stored)),
         ("returns", "Returns after fine-tuning", report_returns_table(stored)),
         ("replays", "Replays", report_replays(stored)),
         ("runs", "Runs", report_runs_table(stored)),
     ]
     path = path or folder / "report.html"
-    write_atomically(path, html_page("αMEPOL: the paper's claims and what these runs say", sections, introduction))
+    write_atomically(
+        path, html_page("αMEPOL: the claims of the paper, and the results of these runs", sections, introduction)
+    )
     return path
 
 
 def report_claims_as_markdown(decisions: Sequence[Decision]) -> str:
-    """The claims as a table for a text file."""
-    rows = ["| claim | what the paper says | verdict | what was found |", "|---|---|---|---|"]
+    """Return the claims as Markdown: a table of verdicts, then a list with the numbers behind each verdict."""
+    header = ("claim", "verdict", "statements that hold", "statements that fail", "undecided statements")
+    rows = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
+    items: list[str] = []
     for decision in decisions:
-        found = "; ".join(
-            _report_statement_in_short(part)
-            for part in decision.parts
-            if part.found is not None and _matters_in_report(part)
-        )
-        missing = dict.fromkeys(name for part in decision.parts for name in part.missing)
-        short = dict.fromkeys(said for part in decision.parts for said in part.shortfalls)
-        notes = [found, f"missing: {'; '.join(missing)}" if missing else "", "; ".join(short)]
-        cells = (f"`{decision.claim.id}`", decision.claim.says, decision.verdict, ". ".join(filter(None, notes)))
-        rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    return "\n".join(rows) + "\n"
+        verdicts = [part.verdict for part in decision.parts]
+        counts = (str(verdicts.count(verdict)) for verdict in MARKS)
+        rows.append(f"| `{decision.claim.id}` | {decision.verdict} | {' | '.join(counts)} |")
+        items.append(_report_markdown_item(f"`{decision.claim.id}`: {decision.verdict}. {decision.claim.says}"))
+        items += _report_numbers_as_markdown(decision)
+    return "\n".join([*rows, "", *items]) + "\n"
+
+
+def _report_numbers_as_markdown(decision: Decision) -> list[str]:
+    """Return the items below a claim: its statements with their numbers, missing runs, and runs that are shorter."""
+    items: list[str] = []
+    for part in decision.parts:
+        if part.found is None or not _matters_in_report(part):
+            continue
+        items.append(_report_markdown_item(_report_statement_in_short(part), level=1))
+        # The sentence has the means of two terms. More than two means need names to be understood.
+        for quantity, mean, _ in part.terms if len(part.terms) > 2 else ():
+            named = f"The mean of {quantity.name} is {_reported_number(mean.value)}."
+            items.append(_report_markdown_item(named, level=2))
+    if steps := sum(not _matters_in_report(part) for part in decision.parts):
+        held = f"Holds: none of the {steps} steps between the two ends goes back by more than the tolerance."
+        items.append(_report_markdown_item(held, level=1))
+    missing = dict.fromkeys(name for part in decision.parts for name in part.missing)
+    short = dict.fromkeys(said for part in decision.parts for said in part.shortfalls)
+    items += [_report_markdown_item(f"A run is missing: {name}.", level=1) for name in missing]
+    for name, _, amounts in (said.partition(": ") for said in short):
+        items.append(_report_markdown_item(f"The run {name} is shorter than planned: {amounts}.", level=1))
+    return items
+
+
+def _report_markdown_item(text: str, level: int = 0) -> str:
+    """Return an item of a list, wrapped to `WIDTH` columns; `level` is its depth."""
+    indent = "  " * level
+    # A line that begins with a number and a full stop would begin a numbered list, so no line breaks there.
+    bound = re.sub(r" (\d+\. )", "\N{NO-BREAK SPACE}\\1", text)
+    wrapped = textwrap.fill(
+        bound,
+        WIDTH,
+        initial_indent=f"{indent}- ",
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return wrapped.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _matters_in_report(part: JudgedStatement) -> bool:
@@ -98,10 +139,12 @@ def _matters_in_report(part: JudgedStatement) -> bool:
 
 def _report_statement_in_short(part: JudgedStatement) -> str:
     assert part.found is not None
+    said = f"{part.verdict.capitalize()}: {part.statement.says}."
     if len(part.terms) == 1:
-        return f"{part.statement.says}: {reported_estimate(part.terms[0][1])}"
+        return f"{said} The mean is {reported_estimate(part.terms[0][1])}."
     means = " and ".join(_reported_number(mean.value) for _, mean, _ in part.terms)
-    return f"{part.statement.says}: {means}, difference {reported_estimate(part.found)}"
+    shown = f" The means are {means}, and the" if len(part.terms) == 2 else " The"
+    return f"{said}{shown} difference is {reported_estimate(part.found)}."
 
 
 def report_claims_table(decisions: Sequence[Decision]) -> Html:
@@ -112,13 +155,13 @@ def report_claims_table(decisions: Sequence[Decision]) -> Html:
         shown_parts = [part for part in decision.parts if part.found is not None and _matters_in_report(part)]
         said = [_report_statement(part) for part in shown_parts]
         if steps := sum(not _matters_in_report(part) for part in decision.parts):
-            held = f" none of the {steps} steps between goes back by more than a little"
+            held = f" none of the {steps} steps between the two ends goes back by more than the tolerance"
             said.append(join_html(html_marked("holds", MARKS["holds"]), held))
         if missing:
-            said.append(join_html(f"missing: {'; '.join(missing)}"))
+            said.append(join_html(f"missing runs: {'; '.join(missing)}"))
         badge = html_marked(f"verdict {verdict}", f"{MARKS[verdict]} {verdict}")
         rows.append((html_code(decision.claim.id), badge, join_html(decision.claim.says, html_bullets(said))))
-    return html_table(("claim", "verdict", "what the paper says, and what was found"), rows)
+    return html_table(("claim", "verdict", "the claim of the paper, and the results of the runs"), rows)
 
 
 def _report_statement(part: JudgedStatement) -> Html:
@@ -143,7 +186,7 @@ def _report_figures(experiment: Experiment, store: Store) -> Html:
 
 
 def report_entropy_tables(stored: Sequence[Stored]) -> Html:
-    """For every class: methods beside Random, policies trained for a member alone, and the ceiling."""
+    """Return a table for every class: the entropies of its methods, of Random, of specialists, and the ceiling."""
     explored = [one for one in stored if "entropy" in one.summary and isinstance(one.config, PretrainConfig)]
     parts = []
     for class_name in dict.fromkeys(one.summary["class"] for one in explored):
@@ -151,7 +194,7 @@ def report_entropy_tables(stored: Sequence[Stored]) -> Html:
         alone = {_reported_member_alone(one): one for one in runs if _reported_member_alone(one)}
         shared = [one for one in runs if not _reported_member_alone(one)]
         parts += [html_heading(class_name), _report_entropy_table(shared, alone)]
-    note = html_paragraph("Mean over seeds [95 % interval], inter-quartile mean after the bar.", soft=True)
+    note = html_paragraph("Each cell shows the mean over seeds [95 % interval] | the inter-quartile mean.", soft=True)
     return join_html(note, *parts) if parts else Html()
 
 
@@ -170,7 +213,7 @@ def _report_entropy_table(shared: Sequence[Stored], alone: dict[str | None, Stor
             for one in shared
         ),
         (
-            "trained for it alone",
+            "trained on it alone",
             *(
                 _report_table_cell(alone[member].summary["entropy"][member]) if member in alone else ""
                 for member in members
@@ -179,7 +222,7 @@ def _report_entropy_table(shared: Sequence[Stored], alone: dict[str | None, Stor
         ),
         ("ceiling", *("" if ceiling is None else _reported_number(ceiling) for ceiling in ceilings), ""),
     ]
-    # Rows are what there are more of.
+    # A page has more room downwards: the longer side of the table becomes its rows.
     lines = columns if len(columns) > len(members) + 2 else list(zip(*columns, strict=True))
     return html_table(lines[0], lines[1:], range(1, len(lines[0])))
 
@@ -191,13 +234,13 @@ def _report_table_cell(values: Sequence[float]) -> str:
 
 
 def _reported_member_alone(one: Stored) -> str | None:
-    """The member that a policy was trained for alone."""
+    """Return the member that a specialist was trained on; None if the run is not a specialist."""
     alone = member_planned_alone(one.summary["probabilities"])
     return None if alone is None else one.summary["members"][alone]
 
 
 def reported_label_of_run(one: Stored) -> str:
-    """What to call a run's method in a table."""
+    """Return the name of a run's method in tables."""
     if one.description["command"] == "untrained":
         return "Random"
     if one.description["command"] == "finetune":
@@ -228,7 +271,7 @@ def report_returns_table(stored: Sequence[Stored]) -> Html:
 
 
 def report_replays(stored: Sequence[Stored]) -> Html:
-    """Trajectories of every method in the members of gridworlds."""
+    """Return replays of the trajectories of every method, for classes of gridworlds."""
     parts: list[Html] = []
     moving = [one for one in stored if one.evaluated]
     for class_name in dict.fromkeys(str(one.description["class"]) for one in moving):
@@ -243,7 +286,7 @@ def report_replays(stored: Sequence[Stored]) -> Html:
 def _report_can_replay(class_name: str) -> bool:
     try:
         return class_name in registered_class_names() and isinstance(make(class_name)[0], Gridworld)
-    except InputError:  # what it needs is not installed
+    except InputError:  # a library that the class needs is not installed
         return False
 
 
@@ -293,7 +336,7 @@ def report_runs_table(stored: Sequence[Stored]) -> Html:
 
 
 def reported_estimate(found: Estimate) -> str:
-    """A number with its interval."""
+    """Return a number with its interval, e.g. `0.50 [0.49, 0.51]`."""
     interval = (
         ""
         if found.interval is None
@@ -303,21 +346,21 @@ def reported_estimate(found: Estimate) -> str:
 
 
 def _reported_number(value: float) -> str:
-    """Two decimals, three where two say little."""
+    """Return a number with two decimals; small numbers have three, numbers from 100 on none."""
     small = 0 < abs(value) < 0.095
     text = f"{value:.3f}" if small else f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
     return text.replace("-", "−")
 
 
 def report_runs(folders: Sequence[Path], path: Path) -> None:
-    """A page of any runs: their numbers, figures, replays and settings."""
+    """Write a page about runs of any kind: their numbers, figures, replays and settings."""
     stored = read_stored_runs(folders)
     figures: list[Html] = []
     for one in stored:
         if pictures := sorted((one.folder / "figures").glob("*.png")):
             figures += [html_heading(one.folder.name), *(html_picture(path, path.stem) for path in pictures)]
     sections = [
-        ("members", "Entropy, member by member", report_entropy_tables(stored)),
+        ("members", "Entropy in each member", report_entropy_tables(stored)),
         ("returns", "Returns after fine-tuning", report_returns_table(stored)),
         ("figures", "Figures", join_html(*figures)),
         ("replays", "Replays", report_replays(stored)),

@@ -1,4 +1,4 @@
-"""`alphamepol reproduce`: do the runs of experiments, draw their figures, and decide what the paper claims."""
+"""`alphamepol reproduce`: do the runs of experiments, draw their figures, and decide the claims of the paper."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,16 +40,37 @@ def reproduce(
     folder: str | Path | None = None,
     dry_run: bool = False,
 ) -> None:
-    """Do experiments of the paper: the runs, the figures, a verdict on each claim, and a page that shows it all.
+    """Reproduce experiments of the paper: do their runs, draw their figures, and decide their claims.
 
-    Runs that are done already are skipped; a run that fails does not keep the rest from being done.
+    The verdicts are printed, and `report.html` in the folder shows all results on one page. Finished runs are skipped,
+    and interrupted runs continue. If a run fails, the other runs are still done.
 
     **Arguments**
 
-    - `what`: claims (then only the runs that they need are done), experiments, or "all", also if nothing is given.
-    - `scale`: "quick", a miniature of each that takes minutes on two cores; or "paper", its settings, for a GPU.
-    - `folder`: where everything goes; by default `runs/reproduction-SCALE`.
-    - `dry_run`: only list the runs, what is done already, and about how long the rest will take on this device.
+    - `what`: the names of experiments and claims, or "all", which is the default. For a claim, only the runs that
+        decide it are done. docs/reproduction.md lists the names.
+    - `scale`: "quick" does a miniature of each experiment, in minutes on two CPU cores. "paper" has the settings of the
+        paper and is meant for a GPU.
+    - `folder`: the folder of the reproduction; by default `runs/reproduction-SCALE`.
+    - `dry_run`: if true, only print a table of the runs: their state, and about how long each will take on this device.
+
+    **Returns**
+
+    Nothing; the results are printed and written into the folder.
+
+    **Raises**
+
+    - `InputError`: if a name in `what` is unknown, if `folder` is a file or holds a reproduction at another scale, or
+        if another process is writing into it.
+    - `RunError`: after all other work, if at least one run failed.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+
+    am.reproduce(["slope-adverse"], dry_run=True)  # prints a table of the two runs that the claim needs
+    ```
     """
     console, folder = Console(highlight=False), Path(folder) if folder else default_run_folder("reproduction", scale)
     experiments = catalogue_of_experiments(Scale(scale))
@@ -86,7 +107,7 @@ def write_reproduced_page(
     console: Console,
     path: Path | None = None,
 ) -> Path:
-    """Draw the figures of experiments that were done, at least in part, and write the page."""
+    """Draw the figures of every experiment that has all runs of at least one claim, and write the page."""
     for experiment in experiments:
         if not any(decisions[claim.id].was_run for claim in experiment.claims):
             continue
@@ -102,7 +123,7 @@ def write_reproduced_page(
 
 
 def release_reproduced_policies(experiments: Sequence[Experiment], store: Store) -> None:
-    """Copy the first seed's policy of every method on a whole class to where it can be found by class and method."""
+    """Copy the policy of the first seed of every method to `policies/CLASS/METHOD.safetensors`, except specialists."""
     for run in dict.fromkeys(run for experiment in experiments for run in experiment.runs):
         if not isinstance(run, Pretraining | Metatraining) or run.member_alone is not None:
             continue
@@ -114,7 +135,7 @@ def release_reproduced_policies(experiments: Sequence[Experiment], store: Store)
 
 
 def _reproduce_runs(runs: Sequence[Planned], store: Store, console: Console, received: Interrupts) -> list[str]:
-    """Do one after the other; returns why some could not be done."""
+    """Do the runs that are not done, one after the other. Return a reason for each run that failed."""
     failures: list[str] = []
     failed: set[Planned] = set()
     to_do = [run for run in runs if not store.is_done(run)]
@@ -123,10 +144,10 @@ def _reproduce_runs(runs: Sequence[Planned], store: Store, console: Console, rec
         reason = _hindrance_to_reproduce(run, store, failed)
         if reason is None:
             left = sum(clock.seconds(other) for other in to_do[number:])
-            console.rule(f"run {number + 1} of {len(to_do)}, about {duration(left)} left in all", align="left")
+            console.rule(f"run {number + 1} of {len(to_do)}, about {duration(left)} left for all runs", align="left")
             try:
                 run.do(store.place_of(run), store.place_of)
-            except Exception as error:  # of whatever kind: hours of other runs may follow
+            except Exception as error:  # any error of one run must not stop hours of other runs
                 reason = str(error).strip() or type(error).__name__
         if reason is not None:
             _say_of_reproduction(console, [f"{run.name}: {reason}"])
@@ -138,7 +159,7 @@ def _reproduce_runs(runs: Sequence[Planned], store: Store, console: Console, rec
 
 
 def _hindrance_to_reproduce(run: Planned, store: Store, failed: set[Planned]) -> str | None:
-    """Why a run cannot be begun, if it cannot."""
+    """Return the reason why a run cannot begin; None if it can."""
     for needed in run.needs:
         if needed in failed:
             return f"it needs {needed.name}"
@@ -161,7 +182,7 @@ def _table_of_runs_to_reproduce(runs: Sequence[Planned], store: Store) -> Table:
         left += seconds
         time = "" if store.is_done(run) else f"about {duration(seconds)}"
         rows.append((run.name, str(run.config.seeds), _state_of_run_to_reproduce(run, store), time))
-    total = "all that is left", "", "", f"about {duration(left)}"
+    total = "all runs that are left", "", "", f"about {duration(left)}"
     return plain_table("runs", ("run", "seeds", "state", "time"), rows, left=("run", "state"), total=total)
 
 
@@ -173,11 +194,11 @@ def _state_of_run_to_reproduce(run: Planned, store: Store) -> str:
     if (store.place_of(run) / "config.json").is_file():
         return "begun"
     shorter = store.find(run)
-    return f"only shorter: {shorter.shortfall}" if shorter else "to do"
+    return f"a shorter run exists: {shorter.shortfall}" if shorter else "to do"
 
 
 def reproduced_verdict_table(decisions: Sequence[Decision]) -> Table:
-    """Claims, what the numbers are, and the verdicts."""
+    """Return a table of claims with their statements, numbers and verdicts."""
     rows = []
     for decision in decisions:
         for number, part in enumerate(decision.parts):
@@ -188,21 +209,46 @@ def reproduced_verdict_table(decisions: Sequence[Decision]) -> Table:
             verdict = Text(part.verdict, COLOURS[part.verdict])
             rows.append((name, part.statement.says, f"{found}\n({part.statement.rule})", verdict))
     header = ("claim", "statement", "found [95 %]", "verdict")
-    title = "what the paper says, and what these runs say"
+    title = "the claims of the paper, and the results of these runs"
     return plain_table(title, header, rows, left=header, lines=True)
 
 
 def report(folders: str | Path | Sequence[str | Path], out: str | Path | None = None) -> Path:
-    """Write one HTML page, which needs nothing but itself, and return it.
+    """Write an HTML page with the results of a reproduction or of single runs.
+
+    The page needs no other file: figures and replays are inside it. For a reproduction, the claims are decided again
+    and the figures are drawn again; `claims.json`, `claims.md` and `figures/` in its folder are rewritten.
 
     **Arguments**
 
-    - `folders`: the folder of a reproduction, whose claims are decided and figures drawn anew; or folders of runs.
-    - `out`: the page; by default report.html in the folder, for several runs here.
+    - `folders`: the folder of a reproduction, the folder of a run, or a sequence of folders of runs.
+    - `out`: the path of the page; by default `report.html` in the folder. For several runs the default is `report.html`
+        in the working directory.
+
+    **Returns**
+
+    The path of the page.
+
+    **Raises**
+
+    - `InputError`: if no folder is given, or if a folder holds no finished run.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+
+    config = am.PretrainConfig(
+        epochs=2, trajectories=4, batch=2, horizon=20, neighbours=4, hidden=(8, 8), evaluation_batches=2
+    )
+    am.pretrain("gridworld-slope", config, folder="runs/short", quiet=True)
+    page = am.report("runs/short")
+    print(page)  # runs/short/report.html
+    ```
     """
     folders = [Path(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
     if not folders:
-        raise InputError("folder: none was given; name that of a reproduction, or of runs")
+        raise InputError("folder: none was given; name the folder of a reproduction, or folders of runs")
     first, out = folders[0], Path(out) if out else None
     scale = read_reproduction_scale(first) if len(folders) == 1 else None
     if scale is None:

@@ -1,4 +1,4 @@
-"""How long runs will take: their arithmetic over the rate of this device, corrected by runs that are done."""
+"""Estimates of how long runs take: their operations divided by the speed of this device, corrected by finished runs."""
 
 import statistics
 import time
@@ -20,28 +20,28 @@ from alphamepol.reproduction.planned import AnyConfig, Identity, Planned
 from alphamepol.reproduction.store import Store
 from alphamepol.runs.metrics import read_metrics
 
-# Rough numbers; what is measured on the way corrects them.
+# These numbers are rough: the times of finished runs correct them.
 SHARE = {"cpu": 0.4, "gpu": 0.2}
-"""Of the rate of matrix products that whole runs reach."""
+"""The share of the speed of matrix products that whole runs reach."""
 OVERHEAD = {"cpu": 20.0, "gpu": 40.0}
-"""Seconds of start, compilation, evaluation and figures."""
+"""The seconds that start, compilation, evaluation and figures take."""
 UPDATE = {"cpu": 4e-3, "gpu": 3e-4}
-"""Seconds of an update of DIAYN, which is too small to fill a device."""
+"""The seconds of one update of DIAYN. Updates are too small to fill a device, so operations do not count."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Estimates seconds on this device."""
+    """Estimates the seconds of runs on this device."""
 
     store: Store
 
     def seconds(self, run: Planned) -> float:
-        """How long a run will still take."""
+        """Return the seconds that a run will still take."""
         whole = self._rough(run.class_name, run.config, run.identity)
         return whole * self._correction(run) * self._left(run)
 
     def _left(self, run: Planned) -> float:
-        """The share of a run that is still to be done."""
+        """Return the share of a run that is still to be done."""
         path = self.store.place_of(run) / "metrics.jsonl"
         lines = read_metrics(path) if path.is_file() else []
         if not lines:
@@ -57,7 +57,10 @@ class Clock:
         return OVERHEAD[kind] + flops / (self._rate * SHARE[kind]) + updates * UPDATE[kind] + stepping
 
     def _correction(self, run: Planned) -> float:
-        """What runs of this kind took on this device over what was thought: of the same class, or else of any."""
+        """Return the median ratio of real to estimated time among finished runs of the same command on this device.
+
+        Runs of the same class count; without any, runs of all classes. Return 1 if no run has finished.
+        """
         done = [
             (
                 stored.description["class"] == run.class_name,
@@ -76,14 +79,14 @@ class Clock:
 
 
 def _steps_for_run_time(config: AnyConfig) -> int:
-    """Epochs or iterations of a run."""
+    """Return the number of epochs or iterations of a run."""
     if isinstance(config, MetatrainConfig):
         return config.epochs if config.method == "diayn" else config.iterations
     return config.epochs if isinstance(config, PretrainConfig) else config.iterations
 
 
 def _work_for_run_time(cost: StepCost, config: AnyConfig, identity: Identity) -> tuple[float, float, int]:
-    """Floating-point operations, updates of DIAYN, and steps of environments."""
+    """Return the numbers of floating-point operations, updates of DIAYN, and environment steps."""
     command = identity["command"]
     row = 2.0 * (sum(a * b for a, b in pairwise(config.hidden)) + 4 * sum(config.hidden))
     row += 2 * cost.image_multiplications
@@ -117,7 +120,7 @@ def _backend_for_run_time() -> str:
 
 
 def product_rate_for_run_times(width: int = 300, products: int = 50, rounds: int = 3) -> float:
-    """FLOPs a second of float32 products like those of a hidden layer, at their best."""
+    """Return the FLOPs per second of float32 matrix products like those of a hidden layer, in the fastest round."""
     rows = 1600 if _backend_for_run_time() == "cpu" else 400_000
     weights = jax.random.normal(jax.random.key(0), (width, width)) / width**0.5
     chain = jax.jit(lambda x: jax.lax.fori_loop(0, products, lambda _, x: weights @ x, x))

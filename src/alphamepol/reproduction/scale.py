@@ -1,4 +1,4 @@
-"""How large experiments are: as in the paper, or as miniatures for two cores."""
+"""The scale of experiments: the settings of the paper, or miniatures for two CPU cores."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Settings = TypeVar("Settings")
 
 @dataclass(frozen=True)
 class Scale:
-    """Makes the runs of experiments, each as large as the scale says."""
+    """Makes the runs of experiments with the settings of a scale."""
 
     name: ScaleName
 
@@ -32,7 +32,10 @@ class Scale:
         probabilities: tuple[float, ...] = (),
         feature_noise: float = 0.0,
     ) -> Pretraining:
-        """Pre-training with the settings of the class; `seeds` are the paper's."""
+        """Return pre-training with the settings of the class.
+
+        `seeds` is the number of seeds in the paper; a miniature has at most three.
+        """
         config = self.settings(class_name, PretrainConfig)
         config = dataclasses.replace(
             config,
@@ -44,12 +47,15 @@ class Scale:
         return Pretraining(class_name, config)
 
     def specialist(self, class_name: str, member: int, members: int, *, seeds: int = 3) -> Pretraining:
-        """MEPOL trained in one member alone: about the best that a policy without memory can do there."""
+        """Return MEPOL trained on one member alone: about the best that a policy without memory can do there.
+
+        `seeds` is the number of seeds in the paper; a miniature has one.
+        """
         alone = tuple(float(number == member) for number in range(members))
         return self.pretraining(class_name, seeds=seeds if self.name == "paper" else 1, alpha=1.0, probabilities=alone)
 
     def untrained(self, class_name: str, *, seeds: int = 10) -> Untrained:
-        """Random, with the noise that keeps its particles apart."""
+        """Return the measurement of Random, with feature noise that keeps its particles from coinciding."""
         entry = find_registered_class(class_name)
         noise = entry.noise_of_random if entry else 0.0
         return Untrained(class_name, self.pretraining(class_name, seeds=seeds, feature_noise=noise).config)
@@ -57,19 +63,22 @@ class Scale:
     def finetuning(
         self, class_name: str, member: str, init: Pretraining | Metatraining | None, *, seeds: int = 3
     ) -> Finetuning:
-        """Fine-tuning on the paper's tasks; `seeds` times each, in a miniature as often as its settings say."""
+        """Return fine-tuning on the tasks of the paper, from the policies of `init` or from Random.
+
+        `seeds` is the number of seeds per task in the paper; a miniature has the number in its settings.
+        """
         config = self.settings(class_name, type(own_settings_by_finetuner_name(DEFAULT)))
         if self.name == "paper":
             config = dataclasses.replace(config, seeds=seeds)
         return Finetuning(class_name, member, config, init)
 
     def metatraining(self, class_name: str, method: MetaMethod, diayn: Metatraining | None = None) -> Metatraining:
-        """MAML+R, DIAYN or, on the skills of another run, MAML+DIAYN."""
+        """Return meta-training with MAML+R or DIAYN, or with MAML+DIAYN on the skills of the run `diayn`."""
         config = self.settings(class_name, MetatrainConfig)
         return Metatraining(class_name, dataclasses.replace(config, method=method), diayn)
 
     def settings(self, class_name: str, kind: type[Settings]) -> Settings:
-        """The settings of a kind for a class at this scale."""
+        """Return the settings of a class at this scale; `kind` is their dataclass."""
         entry = find_registered_class(class_name)
         found = entry and entry.settings("paper" if self.name == "paper" else "miniature", kind)
         assert found is not None, f"{class_name} has no {kind.__name__} at the scale {self.name}"
@@ -81,7 +90,7 @@ def reproduction_scale_file(folder: Path) -> Path:
 
 
 def read_reproduction_scale(folder: Path) -> ScaleName | None:
-    """The scale of the reproduction in a folder; None if there is none."""
+    """Return the scale of the reproduction in a folder; None if the folder holds no reproduction."""
     try:
         found = read_json(reproduction_scale_file(folder))["scale"]
     except (FileNotFoundError, NotADirectoryError):
@@ -90,7 +99,7 @@ def read_reproduction_scale(folder: Path) -> ScaleName | None:
         raise InputError(f"folder: {reproduction_scale_file(folder)} cannot be read ({error})") from error
     if found not in ("quick", "paper"):
         raise InputError(
-            f"folder: {reproduction_scale_file(folder)} names the scale {found!r}; only quick and paper are known"
+            f"folder: {reproduction_scale_file(folder)} names the scale {found!r}; it must be quick or paper"
         )
     return found
 

@@ -1,4 +1,4 @@
-"""The folder that holds runs, each known by what it computes, whatever its name."""
+"""The folder of runs. A run is recognised by what it computes, not by the name of its folder."""
 
 import dataclasses
 import math
@@ -31,7 +31,7 @@ CONFIGS: dict[str, type[AnyConfig]] = {
     "finetune": type(own_settings_by_finetuner_name(DEFAULT)),
     "metatrain": MetatrainConfig,
 }
-"""By command, the kind of its settings."""
+"""The settings class of each command."""
 _EXPLORED = {"class", "members", "probabilities", "seeds", "entropy", "ceiling", "mean"}
 SUMMARISED: dict[str, set[str]] = {
     "pretrain": _EXPLORED,
@@ -40,22 +40,22 @@ SUMMARISED: dict[str, set[str]] = {
     "finetune": {"class", "member", "label", "iterations", "tasks", "returns"},
     "metatrain": {"class", "members", "probabilities", "label", "seeds"},
 }
-"""What the summaries of runs have at least, for those that are shown."""
+"""The keys that the summary of each command must have to be reported."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A run in the folder."""
+    """A run that was found in a folder."""
 
     folder: Path
     description: dict[str, Any]
-    """Its config.json."""
+    """The content of config.json."""
     config: AnyConfig
     identity: Identity
     shortfall: str = ""
-    """How it falls short of what was planned, e.g. `100 of 400 epochs`; empty if it does not."""
+    """The amounts that are smaller than planned, e.g. `100 of 400 epochs`; empty if the run is as long as planned."""
     share: float = 1.0
-    """Of the work that was planned, that of the runs it began from included."""
+    """The share of the planned work that was done, including the work of the runs that this run began from."""
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Stored:
 
     @property
     def policies(self) -> int:
-        """How many policies take turns in it, if it began from another run; 0 if every row has its own."""
+        """The number of policies that take turns in the run, if it began from another run; otherwise 0."""
         before = self.identity.get("init")
         if not isinstance(before, dict):
             return 0
@@ -80,7 +80,7 @@ class Stored:
 
     @cached_property
     def finished(self) -> bool:
-        """Whether it has a summary that can be read."""
+        """True if the run has a summary that can be read."""
         try:
             return bool(self.summary)
         except InputError:
@@ -88,44 +88,46 @@ class Stored:
 
     @property
     def evaluated(self) -> bool:
-        """Whether its evaluation was kept."""
+        """True if the folder has the evaluation of the run."""
         return (self.folder / "evaluation.safetensors").is_file()
 
     @property
     def completeness(self) -> tuple[bool, bool]:
-        """Of equal runs the one with more is taken."""
+        """The sort key among equal runs: the store takes the most complete one."""
         return self.finished, self.evaluated
 
 
 class Store:
-    """The runs of a reproduction: all that lie in the folder `runs` inside its own."""
+    """The runs of a reproduction: all run folders at any depth below `runs/` in the folder of the reproduction."""
 
     def __init__(self, folder: Path):
         self.folder = folder
         self.runs = folder / "runs"
         self.problems: list[str] = []
-        """Sentences on what is there but cannot be used."""
+        """A sentence for each run that is in the folder but cannot be used."""
         self._by_hash: dict[str, Stored] = {}
         self.look()
 
     def look(self) -> None:
-        """Read what is there now."""
+        """Read the folder again."""
         self.problems, self._by_hash = [], {}
         described: dict[Path, dict[str, Any]] = {}
         for path in sorted(self.runs.glob("**/config.json")):
             try:
                 described[path.parent.relative_to(self.runs)] = _read_stored_description(path.parent)
             except InputError as error:
-                self.problems.append(f"left aside: {error}")
+                self.problems.append(f"ignored: {error}")
         for place, description in described.items():
             identity = _identity_of_stored_run(place, described)
             if identity is None:
-                self.problems.append(f"left aside: {self.runs / place} began from {description.get('init')}, not there")
+                self.problems.append(
+                    f"ignored: {self.runs / place} began from {description.get('init')}, which was not found"
+                )
                 continue
             config = settings_from_dict(CONFIGS[description["command"]], description["config"])
             stored = Stored(self.runs / place, description, config, identity)
             if (stored.folder / "summary.json").is_file() and not stored.finished:
-                self.problems.append(f"left aside: {stored.folder / 'summary.json'} cannot be read")
+                self.problems.append(f"ignored: {stored.folder / 'summary.json'} cannot be read")
             known = self._by_hash.get(hash_of_planned_run(identity))
             if known is None or stored.completeness > known.completeness:
                 self._by_hash[hash_of_planned_run(identity)] = stored
@@ -134,7 +136,7 @@ class Store:
         return [stored for stored in self._by_hash.values() if stored.finished]
 
     def find(self, planned: Planned) -> Stored | None:
-        """The finished run that was planned, or else the longest one that is the same but shorter."""
+        """Return the finished run that was planned, or else the longest run that differs only in being shorter."""
         exact = self._by_hash.get(hash_of_planned_run(planned.identity))
         if exact is not None and exact.finished:
             return exact
@@ -154,24 +156,24 @@ class Store:
         return stored is not None and stored.finished
 
     def place_of(self, planned: Planned) -> Path:
-        """The folder in which it was begun, or a new one."""
+        """Return the folder in which a run was begun, or the path of a new folder."""
         stored = self._by_hash.get(hash_of_planned_run(planned.identity))
         return stored.folder if stored else self.runs / f"{planned.name}-{hash_of_planned_run(planned.identity)[:8]}"
 
 
 def stored_run_has_products(folder: Path) -> bool:
-    """Whether what others begin from was kept of a run: policies, or what tells skills apart."""
+    """Return True if the folder has the policies or discriminators that other runs begin from."""
     return any(any((folder / name).glob("*.safetensors")) for name in ("policy", "discriminator"))
 
 
 def read_stored_runs(folders: Sequence[Path]) -> list[Stored]:
-    """The runs in some folders, whatever they are of."""
+    """Read runs from their folders; they need not belong to a reproduction."""
     described = {Path(folder.resolve().name): _read_stored_description(folder) for folder in folders}
     found = []
     for folder, (place, description) in zip(folders, described.items(), strict=True):
-        summary = RunFolder(folder).read_summary()  # which says so if it has not finished
+        summary = RunFolder(folder).read_summary()  # raises an error if the run has not finished
         if missing := sorted(SUMMARISED[description["command"]] - summary.keys()):
-            raise InputError(f"run: {folder / 'summary.json'} is not that of a run, it has no {missing[0]}")
+            raise InputError(f"run: {folder / 'summary.json'} is not the summary of a run, it has no {missing[0]}")
         config = settings_from_dict(CONFIGS[description["command"]], description["config"])
         identity = _identity_of_stored_run(place, described) or {"command": description["command"], "config": {}}
         found.append(Stored(folder, description, config, identity))
@@ -179,8 +181,10 @@ def read_stored_runs(folders: Sequence[Path]) -> list[Stored]:
 
 
 def _shortfalls_of_stored_run(planned: Identity, found: Identity) -> list[tuple[str, int, int]]:
-    """The amounts in which a run is shorter than planned, those of the runs it began from included; none at all if
-    one is larger."""
+    """Return (field, found, planned) for each amount that is smaller than planned.
+
+    The amounts of the runs that the run began from are included. The list is empty if an amount is larger than planned.
+    """
     usual = CONFIGS[planned["command"]]()
     amounts = [
         (field, *(one["config"].get(field, getattr(usual, field)) for one in (found, planned)))
@@ -199,7 +203,7 @@ def _shortfalls_of_stored_run(planned: Identity, found: Identity) -> list[tuple[
 
 
 def _read_stored_description(folder: Path) -> dict[str, Any]:
-    """The config.json of a run that can be reported; an `InputError` that names it on any other."""
+    """Return the config.json of a run. Raise an `InputError` that names the folder if the run cannot be reported."""
     description = RunFolder(folder).read_config()
     kind = CONFIGS.get(str(description.get("command")))
     if kind is None or not isinstance(description.get("class"), str):
@@ -212,7 +216,10 @@ def _read_stored_description(folder: Path) -> dict[str, Any]:
 
 
 def _identity_of_stored_run(place: Path, described: dict[Path, dict[str, Any]]) -> Identity | None:
-    """What a run computed, from its config.json and those beside it; None if what it began from is not there."""
+    """Return the identity of a run, from its config.json and the config.json of the run that it began from.
+
+    Return None if the run that it began from was not found.
+    """
     description = described[place]
     config = settings_from_dict(CONFIGS[description["command"]], description["config"])
     parts: dict[str, Any] = {part: description[part] for part in ("member", "batches") if part in description}
@@ -221,7 +228,7 @@ def _identity_of_stored_run(place: Path, described: dict[Path, dict[str, Any]]) 
         if given == "random":
             parts[part] = given
         elif given is not None:
-            # Its path may have begun elsewhere.
+            # The run may have been moved since: only the end of the recorded path must match.
             words = Path(given).parts
             ends = (Path(*words[start:]) for start in range(len(words)))
             before = next((end for end in ends if end != place and _stored_run_trains(described.get(end))), None)

@@ -1,1 +1,1 @@
-"""A run on disk and on screen, whatever it trains."""
+"""The parts that all runs share: folder, loop, checkpoints, metrics, progress, and sources of policies."""

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, checked when read, the last two kept."""
+"""Checkpoints. A checkpoint is valid only if it is complete, which a checksum shows. The last two are kept."""
 
 import hashlib
 import json
@@ -14,9 +14,10 @@ KEPT = 2
 
 
 def save_checkpoint(folder: Path, unit: str, done: int, tree: Any, notes: dict[str, Any]) -> None:
-    """Write `tree` as the state after `done` steps, each a `unit`.
+    """Write `tree` as the state after `done` steps, and delete all but the last two checkpoints.
 
-    The .json with the notes and the sum of both comes last and makes it valid.
+    `unit` is the name of a step, e.g. epoch. The .json file is written last and makes the checkpoint valid. It holds
+    the notes, and a checksum of the arrays and the notes.
     """
     path = folder / f"{unit}-{done:06d}.safetensors"
     data = pack_arrays(tree, {unit: done})
@@ -32,14 +33,17 @@ def save_checkpoint(folder: Path, unit: str, done: int, tree: Any, notes: dict[s
 def load_newest_checkpoint(
     folder: Path, unit: str, template: Tree
 ) -> tuple[tuple[Tree, dict[str, Any]] | None, list[str]]:
-    """The newest intact checkpoint with its notes, if there is one, and a sentence on each damaged one."""
+    """Return the newest intact checkpoint with its notes, and a sentence on each damaged one.
+
+    If there is no intact checkpoint, the first value is None.
+    """
     damaged = []
     for stem in sorted({file.stem for file in folder.glob(f"{unit}-*")}, reverse=True):
         path = folder / f"{stem}.safetensors"
         try:
             notes = read_json(path.with_suffix(".json"))
             if notes.pop("sha256") != _checkpoint_sum(path.read_bytes(), notes):
-                raise ValueError("its sum does not agree")
+                raise ValueError("its checksum does not match")
             return (fill_with_arrays(template, unpack_arrays(path)[1]), notes), damaged
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             damaged.append(f"checkpoint {stem} is damaged, or was not finished, and was passed over ({error})")

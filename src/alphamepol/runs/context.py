@@ -1,4 +1,4 @@
-"""The context of a run: all that travels through its functions and has nothing to do with what it computes."""
+"""The context of a run: everything that its functions need apart from what they compute."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,20 +19,20 @@ from alphamepol.runs.progress import RunProgress
 
 @dataclass(frozen=True)
 class Work:
-    """What a run does, for its title and its progress bar."""
+    """The work of a run, as its title and its progress bar show it."""
 
     title: str
     unit: str
     """The name of a step: epoch or iteration."""
     total: int
-    """How many steps there are."""
+    """The number of steps."""
     phases: tuple[str, ...]
     """The phases of a step, whose seconds are counted."""
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """Where a run leaves its files, what it shows, what interrupts it, how long it takes, and on how many devices."""
+    """The folder of a run, its progress display, its interrupts, its stopwatch, and its number of devices."""
 
     folder: RunFolder
     progress: RunProgress
@@ -41,7 +41,10 @@ class RunContext:
     devices: int = 1
 
     def totals(self, steps: int) -> dict[str, Any]:
-        """The end of every summary: speed, of so many environment steps, seconds, and the device."""
+        """Return the last part of every summary: the environment steps per second, the seconds, and the device.
+
+        `steps` is the number of environment steps of the run.
+        """
         return {
             "steps_per_second": steps / self.stopwatch.working,
             "seconds": self.stopwatch.so_far(),
@@ -49,7 +52,7 @@ class RunContext:
         }
 
     def finish(self, summary: dict[str, Any], table: Table) -> None:
-        """Write the summary, which comes last, so that a run that has one is whole; and show the result."""
+        """Write the summary and show the result. The summary is the last file, so a run that has one is complete."""
         write_atomically(self.folder.summary, to_json(summary))
         self.progress.finish(table)
 
@@ -58,7 +61,7 @@ class RunContext:
 def running_in_context(
     folder: RunFolder, work: Work, *, precision: str, quiet: bool, devices: int = 1
 ) -> Iterator[RunContext]:
-    """Surround a run with its context. An interrupt ends it with `RunInterrupted`."""
+    """Give a run its context while it lasts. An interrupt ends the run with `RunInterrupted`."""
     try:
         with (
             jax.default_matmul_precision(precision),

@@ -14,7 +14,7 @@ from alphamepol.compute.devices import device_name
 
 
 def describe_run(command: str, class_name: str, parts: dict[str, Any]) -> dict[str, Any]:
-    """The content of config.json: everything needed to run it again, with versions, commit and device."""
+    """Return the content of config.json: everything needed to repeat the run, with versions, commit and device."""
     return {
         "command": command,
         "class": class_name,
@@ -32,9 +32,10 @@ def _program_in_description(path: str) -> str:
 
 
 def _commit_in_description() -> str | None:
-    """The commit of this package's source: what ALPHAMEPOL_COMMIT says, else that of its git checkout.
+    """Return the commit of this package's source; None if it is unknown.
 
-    It ends in "-dirty" if the package's files in the checkout are not as committed.
+    The environment variable ALPHAMEPOL_COMMIT has precedence over the git checkout. The commit of a checkout ends in
+    "-dirty" if the package's files are not as committed.
     """
 
     def git(*arguments: str) -> str:

@@ -1,4 +1,4 @@
-"""How many devices a run can use."""
+"""The check of the number of devices that a run is to use."""
 
 import jax
 
@@ -7,7 +7,11 @@ from alphamepol.errors import InputError
 
 
 def check_device_count(devices: int, environment_class: AnyClass, counts: dict[str, int]) -> None:
-    """Refuse more devices than there are, and a number of them that none of what is counted can be shared by."""
+    """Raise an `InputError` if a run cannot use that many devices.
+
+    `counts` holds the numbers of seeds, mini-batches or tasks, by their names. At least one of them must be a multiple
+    of `devices`, so that the devices can share the work evenly.
+    """
     if devices == 1:
         return
     there = len(jax.local_devices())
@@ -15,7 +19,7 @@ def check_device_count(devices: int, environment_class: AnyClass, counts: dict[s
         raise InputError(f"devices: {devices} was given; there {'is 1' if there == 1 else f'are {there}'}")
     if isinstance(environment_class, HostClass):
         raise InputError(
-            f"devices: {devices} was given; class {environment_class.name} runs on the host, for which one is enough"
+            f"devices: {devices} was given; class {environment_class.name} runs on the host, where one is enough"
         )
     if all(count % devices for count in counts.values()):
         listed = " or ".join(f"{count} {name}" for name, count in counts.items())

@@ -1,4 +1,4 @@
-"""The folder of a run: what is where, and whether a run may use it."""
+"""The folder of a run: the paths of its files, and the check that a run may use it."""
 
 import json
 from collections.abc import Iterator
@@ -15,21 +15,21 @@ from alphamepol.policies.policy import Policy
 
 
 def default_run_folder(*words: str) -> Path:
-    """Where a run goes if nobody says: a folder of `runs` whose name is made of the words that are not empty."""
+    """Return the folder of a run if none is given: a folder in `runs`, named by the words that are not empty."""
     return Path("runs") / "-".join(word for word in words if word)
 
 
 def class_in_folder_name(class_name: str) -> str:
-    """The name of a class as a part of a file name: of FILE.py:FUNCTION the function."""
+    """Return the name of a class as part of a file name. For FILE.py:FUNCTION this is the name of the function."""
     return class_name.rpartition(":")[2]
 
 
 PROVENANCE = ("command_line", "versions", "commit", "device", "init", "diayn")
-"""The parts of config.json that say where a run came from; the rest decides what it computes."""
+"""The parts of config.json that tell where a run came from. All other parts decide what the run computes."""
 
 
 class RunFolder:
-    """Paths inside a run folder, and its readers."""
+    """The paths inside a run folder, and the methods that read its files."""
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
@@ -61,15 +61,19 @@ class RunFolder:
         return _read_json_in_run_folder(self.summary)
 
     def load_policies(self) -> dict[int, Policy]:
-        """The final policy of every seed whose file is there; of skills, numbered from 0 on."""
+        """Read the final policies of a finished run, by seed.
+
+        If the run has learned skills, the policies of all skills are numbered from 0. Missing files are left out.
+        """
         summary = self.read_summary()
         seeds, skills = summary.get("seeds"), summary.get("skills", 0)
-        # They become parts of file names.
+        # Seeds and skills become parts of file names, so they must be integers.
         if not (isinstance(seeds, list) and all(type(number) is int for number in [*seeds, skills])):
-            raise InputError(f"run: {self.summary} does not say which seeds, and maybe skills, there are")
+            raise InputError(f"run: {self.summary} does not say which seeds (and skills) there are")
         paths = {seed: self.policy(seed) for seed in seeds}
         if skills:
-            # All seeds come up before a skill is repeated, so that those who take turns meet them all.
+            # The first skill of every seed comes before the second skills. Tasks that take the policies in turn then
+            # meet all seeds.
             paths = dict(enumerate(self.policy(seed, skill) for skill in range(skills) for seed in seeds))
         found = {number: load_policy(path) for number, path in paths.items() if path.is_file()}
         if not found:
@@ -78,24 +82,25 @@ class RunFolder:
 
     @contextmanager
     def claim(self, description: dict[str, Any], *, resume: bool) -> Iterator[bool]:
-        """Take the folder for the run that `description` says, or refuse without writing anything.
+        """Claim the folder for the run of this description.
 
-        While the context lasts no other process can. It tells whether there is something to do: a run that has
-        finished is only read.
+        Raises an `InputError`, without writing anything, if the run may not use the folder. No other process can claim
+        the folder while the context lasts. The context gives True if there is something to do, and False if the run
+        has finished and is only read.
         """
         self._check(description, resume=resume)
         if self.summary.is_file():
             yield False
             return
         with folder_lock_held(self.path):
-            self._check(description, resume=resume)  # another process may have been here
+            self._check(description, resume=resume)  # another process may have used the folder meanwhile
             for leftover in [path for path in self.path.rglob(".*") if is_unfinished_atomic_write(path)]:
-                leftover.unlink()  # of a crash
+                leftover.unlink()  # left by a crash
             if not self.config.is_file():
                 write_atomically(self.config, to_json(description))
             yield not self.summary.is_file()
             if self.summary.is_file():
-                forget_folder_lock(self.path)  # whoever comes now only reads
+                forget_folder_lock(self.path)  # from now on the folder is only read
 
     def _check(self, description: dict[str, Any], *, resume: bool) -> None:
         if self.path.exists() and not self.path.is_dir():
@@ -103,7 +108,7 @@ class RunFolder:
         if not self.config.is_file():
             empty = not self.path.is_dir() or is_empty_but_for_lock(self.path)
             if resume:
-                cure = "leave --resume away to start one" if empty else "it has no config.json"
+                cure = "leave out --resume to start one" if empty else "it has no config.json"
                 raise InputError(f"folder: {self.path} holds no run to resume; {cure}")
             if not empty:
                 raise InputError(f"folder: {self.path} is not empty and holds no run; choose another --folder")

@@ -1,4 +1,7 @@
-"""Ctrl-C and SIGTERM (a cluster's pre-emption) end a run alike, never get lost, and never break a checkpoint."""
+"""The handling of Ctrl-C and SIGTERM, which a cluster sends to pre-empt a job.
+
+Both signals end a run in the same way. They are never lost, and never break a checkpoint.
+"""
 
 import signal
 import sys
@@ -9,11 +12,11 @@ from types import FrameType
 
 
 class RunInterrupted(KeyboardInterrupt):
-    """A run was interrupted; what it had done is saved, and it can be resumed."""
+    """The exception of an interrupted run. The work of the run is saved, and the run can be resumed."""
 
 
 class Interrupts:
-    """Turns signals into KeyboardInterrupt, and remembers them."""
+    """A handler that turns signals into KeyboardInterrupt, and remembers them."""
 
     def __init__(self) -> None:
         self._came = False
@@ -25,13 +28,16 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def check(self) -> None:
-        """Raise again what was lost: Python ignores exceptions that a signal raises inside a finaliser or callback."""
+        """Raise KeyboardInterrupt if a signal has come.
+
+        The exception of a signal may have been lost before: Python ignores exceptions inside a finaliser or callback.
+        """
         if self._came:
             raise KeyboardInterrupt
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Let nothing interrupt; `check` tells afterwards."""
+        """Hold signals back while the context lasts. Call `check` afterwards to raise them."""
         self._held = True
         try:
             yield
@@ -44,11 +50,11 @@ def interrupts() -> Iterator[Interrupts]:
     """Listen to SIGINT and SIGTERM while the context lasts."""
     received = Interrupts()
     if threading.current_thread() is not threading.main_thread():
-        yield received  # signals are the main thread's
+        yield received  # only the main thread receives signals
         return
     handlers = {number: signal.signal(number, received.handle) for number in (signal.SIGINT, signal.SIGTERM)}
     hook = sys.unraisablehook
-    # `check` takes care of those; no need to show a traceback.
+    # `check` raises a lost KeyboardInterrupt again, so its traceback need not be shown.
     sys.unraisablehook = lambda lost: None if lost.exc_type is KeyboardInterrupt else hook(lost)
     try:
         yield received

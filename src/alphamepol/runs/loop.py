@@ -1,7 +1,7 @@
-"""A loop that can stop and go on at any of its steps: metrics, checkpoints, interrupts, resume.
+"""The loop over the steps of a run. It writes metrics and checkpoints, and can be interrupted and resumed at any step.
 
-The epochs of pre-training and of DIAYN, the iterations of fine-tuning and of MAML are such loops; they differ in what
-a step does and shows.
+The epochs of pre-training and of DIAYN, and the iterations of fine-tuning and of MAML, are such loops. They differ in
+what a step does and shows.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from alphamepol.runs.metrics import JsonLinesLogger, Logger, Mark, TensorBoardLo
 
 
 class LoopState(eqx.Module):
-    """Everything that lives on from step to step, stacked over what runs side by side."""
+    """The state that lives on from step to step, stacked over the seeds or tasks that run side by side."""
 
     learners: Any
     keys: Key[Array, " rows"]
@@ -31,36 +31,42 @@ class LoopState(eqx.Module):
 
 @dataclass(frozen=True)
 class Loop:
-    """What is done, how often, and what is shown of it."""
+    """The definition of a loop: its steps, their number, and what is shown of them."""
 
     unit: str
-    """The name of a step: the field of its metrics lines and the name of its checkpoints."""
+    """The name of a step, e.g. epoch: a field of the metrics lines, and the first part of the names of checkpoints."""
     total: int
+    """The number of steps."""
     checkpoint_every: int
+    """The number of steps between checkpoints."""
     start: Callable[[], LoopState]
+    """Returns the state before the first step."""
     template: Callable[[], LoopState]
-    """Makes a state of the same shapes. JAX must be able to trace it."""
+    """Returns a state of the same shapes. JAX must be able to trace this function."""
     step: Callable[[LoopState, int], tuple[LoopState, list[dict[str, Any]], Callable[[], dict[str, np.ndarray]]]]
-    """Returns the new state, the metrics lines, and a function that draws pictures for TensorBoard."""
+    """Does one step, given the state and the number of the step.
+
+    Returns the new state, the metrics lines, and a function that draws pictures for TensorBoard.
+    """
     show: Callable[[list[dict[str, Any]]], tuple[RenderableType, str]]
-    """Returns metrics lines as a live table, and as the end of a sentence."""
+    """Returns the metrics lines as a live table, and as the end of a sentence."""
     labels: tuple[str, ...]
-    """The fields that say whose a line is."""
+    """The fields that tell to which seed or task a metrics line belongs."""
 
 
 @dataclass(frozen=True)
 class Reached:
-    """How far a loop has come."""
+    """The progress of a loop."""
 
     state: LoopState
     done: int
-    """Steps that are done."""
+    """The number of steps that are done."""
     metrics: Mark | None
-    """How far metrics.jsonl had come after them."""
+    """The position in metrics.jsonl after these steps; None if the loop starts from the beginning."""
 
 
 def run_loop(loop: Loop, context: RunContext) -> LoopState:
-    """Do the steps that are still to do, and return the final state."""
+    """Do the remaining steps of a loop, and return the final state."""
     reached = _restore_or_start_loop(loop, context)
     with using_devices(context.devices):
         state = _go_on_with_loop(loop, reached, context)
@@ -78,7 +84,8 @@ def _go_on_with_loop(loop: Loop, reached: Reached, context: RunContext) -> LoopS
             improved, lines, draw = loop.step(state, number)
             for logger in loggers:
                 logger.log(lines)
-            # Together: an interrupt before leaves none of the step, and its lines are written again.
+            # These change together. An interrupt before this line discards the whole step; a resumed run writes its
+            # metrics lines again.
             state, done, mark = improved, number + 1, metrics.mark
             context.progress.advance(*loop.show(lines))
             if done % loop.checkpoint_every == 0 or done == loop.total:
@@ -101,7 +108,7 @@ def _go_on_with_loop(loop: Loop, reached: Reached, context: RunContext) -> LoopS
 
 
 def _restore_or_start_loop(loop: Loop, context: RunContext) -> Reached:
-    """Read the newest intact checkpoint, or start anew."""
+    """Read the newest intact checkpoint, or start from the beginning."""
     template = eqx.filter_eval_shape(lambda: loop.template().learners)
     found, damaged = load_newest_checkpoint(context.folder.checkpoints, loop.unit, template)
     progress = context.progress

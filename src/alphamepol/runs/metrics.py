@@ -1,4 +1,4 @@
-"""The numbers of every step and of all that runs side by side: metrics.jsonl, and TensorBoard."""
+"""The metrics of every step, for every seed or task: in metrics.jsonl and in TensorBoard."""
 
 import hashlib
 import json
@@ -19,38 +19,42 @@ from alphamepol.files.json_files import from_json
 
 @runtime_checkable
 class Logger(Protocol):
-    """Where metrics go."""
+    """A destination of metrics."""
 
     def log(self, lines: list[dict[str, Any]]) -> None:
-        """Take the metrics of one step, a line per seed or task, as they are in metrics.jsonl."""
+        """Take the metrics of one step: one line per seed or task, as in metrics.jsonl."""
 
     def log_picture(self, name: str, number: int, pixels: np.ndarray) -> None:
-        """Take a picture (height, width, 3), uint8."""
+        """Take a picture of shape (height, width, 3) and type uint8."""
 
     def close(self) -> None:
         """Finish writing."""
 
 
 class Mark(NamedTuple):
-    """How far a metrics.jsonl had come."""
+    """A position in metrics.jsonl."""
 
     bytes: int
+    """The number of bytes before the position."""
     sha256: str
-    """Of so many bytes."""
+    """The SHA-256 checksum of these bytes."""
 
 
 class JsonLinesLogger:
-    """metrics.jsonl: append-only, one JSON object per step and seed or task."""
+    """The writer of metrics.jsonl. It only appends, one JSON object per step and seed or task."""
 
     def __init__(self, path: Path, keep: Mark | None = None):
-        """What comes after `keep`, half lines too, is of a crash and will be computed again."""
+        """Open the file, and remove everything after the position `keep`; everything if it is None.
+
+        Lines after this position, whole or not, come from a crash, and will be computed again.
+        """
         before = path.read_bytes()[: keep.bytes] if keep and path.exists() else b""
         self._sum = hashlib.sha256(before)
         self._bytes = len(before)
         if keep and self.mark != keep:
             raise InputError(
-                f"run: {path} is damaged or not there, and the numbers of steps that are done are lost with it; put it "
-                "back as it was, or start again in another --folder"
+                f"run: {path} is damaged or not there, and the numbers of the finished steps are lost with it; "
+                "restore the file, or start again in another --folder"
             )
         if path.exists():
             write_atomically(path, before)
@@ -69,20 +73,22 @@ class JsonLinesLogger:
         self._bytes += len(text)
 
     def log_picture(self, name: str, number: int, pixels: np.ndarray) -> None:
-        """Pictures have no place in JSON."""
+        """Ignore the picture, because it cannot be stored in JSON."""
 
     def close(self) -> None:
         self._file.close()
 
 
 class TensorBoardLogger:
-    """The same numbers as TensorBoard scalars, and the pictures.
+    """The writer of the same numbers as TensorBoard scalars, and of the pictures.
 
-    If one field says whose a line is, each of its values has a curve; if several do, there is one curve, the mean.
+    `labels` are the fields that tell to which seed or task a line belongs. If there is one such field, each of its
+    values has its own curve. If there are several, one curve shows the mean over all lines.
     """
 
     def __init__(self, folder: Path, unit: str, labels: tuple[str, ...], *, keep: int = 0):
-        # Not its SummaryWriter, which writes in a thread: there nobody hears of a full disk.
+        # tensorboardX's SummaryWriter is not used, because it writes in a thread. An error there, such as a full disk,
+        # would not be noticed.
         with _without_torch():
             from tensorboardX import summary
             from tensorboardX.event_file_writer import EventsWriter
@@ -94,7 +100,7 @@ class TensorBoardLogger:
         folder.mkdir(parents=True, exist_ok=True)
         self._writer = EventsWriter(str(folder / "events"), f".{os.getpid()}")
         if resumed:
-            # Events of steps that will be computed again are to be forgotten.
+            # This event tells TensorBoard to forget the steps that will be computed again.
             start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)  # pyright: ignore[reportAttributeAccessIssue]
             self._writer.write_event(self._event(step=keep, session_log=start))
 
@@ -136,7 +142,7 @@ def _without_torch() -> Iterator[None]:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a metrics.jsonl; a last line cut by a crash is left out."""
+    """Return the complete lines of a metrics.jsonl. A last line that a crash has cut is left out."""
     lines = []
     for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
@@ -147,7 +153,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def _flatten_metrics(value: Any, path: str = "") -> dict[str, float | int]:
-    """Numbers by their path: {"entropy": {"GWS": 0.5}} becomes {"entropy/GWS": 0.5}."""
+    """Return the numbers by their paths: {"entropy": {"GWS": 0.5}} becomes {"entropy/GWS": 0.5}."""
     if isinstance(value, dict | list):
         parts = value.items() if isinstance(value, dict) else enumerate(value)
         return {tag: number for name, part in parts for tag, number in _flatten_metrics(part, f"{path}/{name}").items()}

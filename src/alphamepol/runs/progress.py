@@ -1,4 +1,4 @@
-"""What a person sees of a run: time left and a table of members, or plain lines where there is no terminal."""
+"""The progress display of a run: in a terminal the time left and a live table, elsewhere plain lines."""
 
 import math
 import time
@@ -11,11 +11,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 LINE_EVERY = 10.0
-"""Seconds between lines where there is no terminal."""
+"""The least number of seconds between lines if there is no terminal."""
 
 
 class RunProgress:
-    """Progress of a loop of `total` steps, each called a `unit`; a context manager."""
+    """The progress display of a loop, as a context manager.
+
+    `total` is the number of steps, and `unit` is the name of a step.
+    """
 
     def __init__(self, title: str, unit: str, total: int, *, quiet: bool):
         self._title, self._unit, self._total = title, unit, total
@@ -49,11 +52,15 @@ class RunProgress:
         self._console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
     def start_at(self, done: int) -> None:
-        """A resumed run: what is done already does not count for the time left."""
+        """Start a resumed run after `done` steps. These steps do not count for the estimate of the time left."""
         self._bar.reset(self._task, completed=done, total=self._total)
 
     def advance(self, details: RenderableType, sentence: str) -> None:
-        """One step is done: show details under the bar, or now and then a sentence where there is no terminal."""
+        """Count one step as done.
+
+        In a terminal, `details` are shown under the bar. Elsewhere `sentence` is printed at most every ten seconds, and
+        after the last step.
+        """
         self._bar.advance(self._task)
         self._live.update(Group(self._bar, details))
         task = self._bar.tasks[0]
@@ -64,7 +71,7 @@ class RunProgress:
         self.say(f"{self._unit} {int(task.completed)} of {self._total}{left}: {sentence}")
 
     def evaluating(self, members: range) -> Iterator[int]:
-        """Go through the members, with a bar of their own."""
+        """Yield the members one by one, and show a progress bar for them."""
         self.say("evaluating the final policies in every member")
         self._bar.reset(self._task, total=len(members), description="evaluating member")
         self._live.update(self._bar)
@@ -73,13 +80,13 @@ class RunProgress:
             self._bar.advance(self._task)
 
     def finish(self, table: Table) -> None:
-        """Show the result."""
+        """Stop the live display and show the table of results."""
         self._live.stop()
         self._console.print(table)
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun, in the plural if there are several."""
+    """Return a number with its noun, in the plural unless the number is 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 

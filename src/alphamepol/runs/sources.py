@@ -1,4 +1,4 @@
-"""Where policies come from: a run folder, a policy file, or nowhere (`random`)."""
+"""The sources of policies: a run folder, a policy file, a released policy, given policies, or `random` (untrained)."""
 
 import importlib
 from collections.abc import Mapping, Sequence
@@ -17,37 +17,37 @@ TRAINING = {
     "pretrain": ("alphamepol.algorithms.alphamepol.config", "PretrainConfig"),
     "metatrain": ("alphamepol.algorithms.metatraining.config", "MetatrainConfig"),
 }
-"""By the command that trains policies, the module and the name of its settings."""
+"""The commands that train policies, each with the module and the name of its settings."""
 
 
 Given = str | Path | Policy | Mapping[int, Policy]
-"""The folder of a run that trained policies, a policy file, the name of a released policy, a policy, policies by their
-seeds, or "random"."""
+"""The types of sources: the folder of a run that trained policies, a policy file, the name of a released policy, a
+policy, policies by their seeds, or "random"."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Policies, and what is known of them."""
+    """Policies from one source, and what is known about them."""
 
     name: str
-    """As it was given: a path, or `random`."""
+    """The source as it was given: a path, the name of a released policy, or `random`."""
     label: str
-    """What figures call it."""
+    """The name of the source in figures."""
     policies: Mapping[int, Policy]
-    """By seed, or numbered; none for `random`: then every use has a fresh policy."""
+    """The policies by seed, or by number. There are none for `random`, because every use builds an untrained policy."""
     class_name: str | None = None
-    """The class a run was trained on."""
+    """The class that the policies were trained on; None if it is unknown."""
     config: Any = None
-    """The settings of the run."""
+    """The settings of the run; None if the source is not a run."""
 
     @property
     def memory(self) -> str:
-        """What the policies remember: none, last or recurrent; empty for `random`."""
+        """The memory of the policies: none, last or recurrent; empty for `random`."""
         return next((_source_memory(policy) for policy in self.policies.values()), "")
 
 
 def read_source(given: Given, random_memory: str = "none") -> Source:
-    """Read what is given as the source of policies; `random_memory` is the memory of `random`."""
+    """Read a source of policies. `random_memory` is the memory of Random, which its label shows."""
     if isinstance(given, Policy):
         return Source("policy", _source_label("policy", _source_memory(given)), {0: given})
     if isinstance(given, Mapping):
@@ -88,38 +88,41 @@ def _read_run_as_source(path: Path) -> Source:
     described = folder.read_config()
     if described.get("command") == "finetune":
         raise InputError(
-            f"run: {path} is of fine-tuning, with a policy for each task; name one of the files in {folder.policies}"
+            f"run: {path} is a fine-tuning run, with a policy for each task; name one of the files in {folder.policies}"
         )
     try:
         module, kind = TRAINING[described["command"]]
         config = settings_from_dict(getattr(importlib.import_module(module), kind), described["config"])
         class_name, label = str(described["class"]), config.label
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"run: {folder.config} is not of a run ({error})") from error
+        raise InputError(f"run: {folder.config} does not describe a run of pretrain or metatrain ({error})") from error
     return Source(str(path), label, folder.load_policies(), class_name, config)
 
 
 def short_source_names(sources: Sequence[Source]) -> list[str]:
-    """A name for each source that can be part of a file name, all different."""
+    """Return a name for each source. The names are all different, and can be part of a file name."""
     names = [_short_source_name(source) for source in sources]
     return names if len(set(names)) == len(names) else [f"{number}-{name}" for number, name in enumerate(names)]
 
 
 def joined_source_names(sources: Sequence[Source]) -> str:
-    """The short names together, as long as that can be part of a file name."""
+    """Return the short names joined by hyphens, or the number of policies if that is too long for a file name."""
     names = "-".join(short_source_names(sources))
     return names if len(names.encode()) <= 150 else f"{len(sources)}-policies"
 
 
 def distinct_source_labels(sources: Sequence[Source]) -> list[str]:
-    """What figures call each source: its label, with its name where several have the same."""
+    """Return the name of each source in figures: its label, and its short name if several sources have this label."""
     labels = [source.label for source in sources]
     named = zip(labels, short_source_names(sources), strict=True)
     return [label if labels.count(label) == 1 else f"{label} {name}" for label, name in named]
 
 
 def common_class_of_sources(sources: Sequence[Source]) -> str:
-    """The class that the runs among the sources were pre-trained on."""
+    """Return the name of the class that the sources were trained on.
+
+    Raises an `InputError` if no source knows its class, or if the classes differ.
+    """
     classes = {source.class_name: source.name for source in sources if source.class_name}
     if not classes:
         names = " ".join(source.name for source in sources)
@@ -132,7 +135,10 @@ def common_class_of_sources(sources: Sequence[Source]) -> str:
 
 
 def checked_class_of_source(class_name: str) -> str:
-    """The name of a class that a file gives. A program that it names is not run unless the user names it too."""
+    """Return a class name that was read from a file.
+
+    Raises an `InputError` if the name is a program (FILE.py:FUNCTION). A program runs only if the user names it.
+    """
     if ":" in class_name:
         raise InputError(
             f"class: the run is of class {class_name}, which is a program; if it is to be run, say so: --class "

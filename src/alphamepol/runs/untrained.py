@@ -24,11 +24,11 @@ from alphamepol.settings.samples import EncoderKind, SampleSettings
 
 @dataclass(frozen=True)
 class FirstLook:
-    """The first trajectories, on which the scales of fresh policies are measured."""
+    """The plan of the first trajectories, on which the scales of untrained policies are measured."""
 
     members: Int[Array, "rows minibatches"]
     batch: int
-    """Trajectories in each of the members."""
+    """The number of trajectories in each of the members."""
     horizon: int
 
 
@@ -39,9 +39,10 @@ def untrained_policies_for_class(
     first: FirstLook | None,
     encoder: EncoderKind = "auto",
 ) -> Policy:
-    """Build an untrained policy for each key, and measure the scales of its memory and its inputs on a first look.
+    """Build an untrained policy for each key, and measure the scales of its memory and its inputs.
 
-    Without a first look the policies have the right shapes, and nothing is sampled.
+    The scales are measured on the trajectories of `first`. If `first` is None, nothing is sampled: the policies have
+    the right shapes, but unmeasured scales.
     """
     policies = _unmeasured_untrained_policies(keys, environment_class, settings, encoder)
     if first is None or (policies.memory is None and policies.scaling is None):
@@ -57,9 +58,10 @@ def untrained_policies_for_class(
 def untrained_particle_deviation(
     environment_class: AnyClass, settings: PolicySettings, samples: SampleSettings
 ) -> Float[Array, " features"]:
-    """The unit of entropies: the deviation of particles over the whole class, with a certain untrained policy.
+    """Return the unit of entropies: the standard deviation of particles over the whole class.
 
-    It does not depend on seeds or α, so that runs that differ in those can be compared.
+    It is measured with a fixed untrained policy. It does not depend on seeds or α, so that runs with different seeds or
+    α can be compared.
     """
     keys = jax.random.key(0)[None]
     policies = _unmeasured_untrained_policies(keys, environment_class, settings, samples.encoder)
@@ -73,13 +75,13 @@ def untrained_particle_deviation(
         keys=keys,
     )
     encoder = find_particle_encoder(environment_class, samples)
-    # Without the encoder's noise: a feature that nothing but noise moves has no size, and stays what it is.
+    # The encoder's noise is left out. A feature that would vary by noise only is constant, and its unit is 1.
     particles = first.particles if encoder is None else encode_particles(encoder, first.particles, keys, noisy=False)
     return deviation_for_scaling(particles, first.valid)
 
 
 def _blind_untrained_policies(policies: Policy) -> Policy:
-    """Policies that act at random whatever they see: the scale of what they would see is not known yet."""
+    """Return policies that ignore their observations, because the scale of observations is not known yet."""
     first = policies.layers[0].weight
     return eqx.tree_at(lambda policies: policies.layers[0].weight, policies, jnp.zeros_like(first))
 

@@ -1,1 +1,1 @@
-"""Collecting trajectories."""
+"""The collection of trajectories."""

@@ -1,4 +1,4 @@
-"""The sampler of environments written in JAX: every trajectory of every mini-batch in one program."""
+"""The sampler of compiled classes. One program collects every trajectory of every mini-batch."""
 
 from functools import partial
 
@@ -23,14 +23,14 @@ def collect_compiled(
     horizon: int,
     keys: Key[Array, " seeds"],
 ) -> Trajectories:
-    """As `collect_with_sampler`."""
+    """Collect trajectories in a compiled class; see `collect_with_sampler`."""
     return _collect_in_compiled_sampler(policies, environment_class.members, members, keys, batch, horizon)
 
 
 def collect_compiled_episodes(
     policies: Policy, member: CMP, tasks: Task, *, trajectories: int, horizon: int, keys: Key[Array, " tasks"]
 ) -> Episodes:
-    """As `collect_episodes_with_sampler`, in one member."""
+    """Collect episodes in one member of a compiled class; see `collect_episodes_with_sampler`."""
     return _episodes_in_compiled_sampler(policies, member, tasks, keys, trajectories, horizon)
 
 

@@ -1,7 +1,8 @@
-"""The same step in every member, with the same random numbers: how far apart their dynamics are.
+"""Steps in every member with the same random numbers, to measure how far apart the dynamics of the members are.
 
-Whatever joins two random states, the probability that they differ is at least the total variation of their
-distributions, and their mean distance at least the Wasserstein distance. Common random numbers join them closely.
+A coupling is a joint distribution of two random states. Under every coupling, the probability that the states differ is
+at least the total variation distance of their distributions. Their mean distance is at least the Wasserstein distance.
+Common random numbers are a coupling that keeps the states close to each other.
 """
 
 from functools import partial
@@ -18,26 +19,26 @@ from alphamepol.sampling.rollout import rollout_states
 
 
 class Visited(eqx.Module):
-    """States that a policy acted in, and what it did there; stacked over members unless mapped over."""
+    """The states in which a policy acted, with its actions. Arrays are stacked over members unless mapped over."""
 
     states: PyTree[Array]
     actions: Shaped[Array, "..."]
     particles: Float[Array, "*members count features"]
-    """Of these states."""
+    """The particles of these states."""
     valid: Bool[Array, "*members count"]
 
 
 class Started(eqx.Module):
-    """Where every member starts with the same random numbers."""
+    """The initial states of all members, drawn with the same random numbers."""
 
     differ: Float[Array, "members members"]
-    """The share of starts that differ."""
+    """The share of draws in which two members start differently."""
     particles: Float[Array, "members draws features"]
 
 
 @partial(jax.jit, static_argnames="draws")
 def start_coupled_members(environment_class: EnvironmentClass, *, draws: int, key: PRNGKeyArray) -> Started:
-    """Reset every member, `draws` times."""
+    """Reset every member `draws` times, with the same random numbers in all members."""
 
     def one_draw(key: PRNGKeyArray) -> tuple[Bool[Array, "members members"], Float[Array, "members features"]]:
         states = jax.vmap(lambda member: member.reset(key=key))(environment_class.members)
@@ -51,7 +52,7 @@ def start_coupled_members(environment_class: EnvironmentClass, *, draws: int, ke
 def visit_for_coupled_steps(
     policy: Policy, environment_class: EnvironmentClass, *, horizon: int, trajectories: int, key: PRNGKeyArray
 ) -> Visited:
-    """Every step of some trajectories in each member."""
+    """Collect `trajectories` trajectories in each member, and return all their steps."""
 
     def one_member(member: CMP, key: PRNGKeyArray) -> Visited:
         keys = jax.random.split(key, trajectories)
@@ -66,7 +67,7 @@ def visit_for_coupled_steps(
 
 @partial(jax.jit, static_argnames="count")
 def choose_coupled_steps(visited: Visited, *, count: int, key: PRNGKeyArray) -> Visited:
-    """Some of the valid steps of each member, drawn with replacement."""
+    """Draw `count` of the valid steps of each member, with replacement."""
 
     def one_member(of: Visited, key: PRNGKeyArray) -> Visited:
         chosen = jax.random.categorical(key, jnp.where(of.valid, 0.0, -jnp.inf), shape=(count,))
@@ -79,8 +80,10 @@ def choose_coupled_steps(visited: Visited, *, count: int, key: PRNGKeyArray) -> 
 def difference_of_coupled_steps(
     visited: Visited, environment_class: EnvironmentClass, *, key: PRNGKeyArray
 ) -> Float[Array, "members members"]:
-    """Of the steps of the row's member, taken again in all members with the same random numbers: the share after which
-    the column's member is somewhere else, or looks otherwise.
+    """Return the share of steps after which two members differ, for each pair of members.
+
+    The steps of the row's member are taken again in all members with the same random numbers. A step counts if the
+    column's member then differs from the row's member in its state, observation, particle or end.
     """
 
     def one_member(number: Array, of: Visited, key: PRNGKeyArray) -> Float[Array, " members"]:
@@ -99,9 +102,9 @@ def difference_of_coupled_steps(
 def step_coupled_members(
     visited: Visited, environment_class: EnvironmentClass, *, draws: int, key: PRNGKeyArray
 ) -> Float[Array, "members members count draws features"]:
-    """Take each visited state's action in every member, `draws` times with the same random numbers in all.
+    """Take each visited state's action in every member, `draws` times, with the same random numbers in all members.
 
-    At [i, j] are the particles reached in member j from states visited in member i.
+    The entry [i, j] holds the particles that member j reaches from the states visited in member i.
     """
 
     def one_state(state: PyTree, action: Array, key: PRNGKeyArray) -> Float[Array, "members draws features"]:
@@ -120,10 +123,11 @@ def step_coupled_members(
 def act_with_coupled_draws(
     policy: Policy, visited: Visited, environment_class: EnvironmentClass, *, draws: int, key: PRNGKeyArray
 ) -> Float[Array, "members count draws features"]:
-    """The particles that the policy reaches from each visited state in its own member, `draws` times.
+    """Return the particles that the policy reaches by one step from each visited state, `draws` times.
 
-    Random numbers are the same for all states, so that what is near stays near as far as the dynamics allow it. A
-    policy with memory begins anew in every state.
+    Each step is taken in the member in which the state was visited. The random numbers are the same for all states, so
+    that states that are close stay close as far as the dynamics allow it. A policy with memory starts a new episode in
+    every state.
     """
 
     def one_state(member: CMP, state: PyTree, key: PRNGKeyArray) -> Float[Array, " features"]:
@@ -146,7 +150,7 @@ def _features_of_coupled_states(
 def _coupled_states_differ(
     environment_class: EnvironmentClass, states: PyTree[Shaped[Array, "members ..."]]
 ) -> Bool[Array, "members members"]:
-    """Whether two members are in different states, or show them otherwise."""
+    """Tell for each pair of members whether their states, observations, particles or ends differ."""
 
     def of_leaf(leaf: Shaped[Array, "members ..."]) -> Bool[Array, "members members"]:
         pairs = leaf[:, None] != leaf[None]

@@ -1,4 +1,4 @@
-"""The sampler of environments that run on the host: the policy acts for many at once, a fleet steps them."""
+"""The sampler of host classes. The policy acts for many environments at once, and a fleet steps them."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from alphamepol.policies.policy import Policy
 from alphamepol.sampling.trajectories import Episodes, Trajectories
 
 FEW = 64
-"""So few rows are quickest on the CPU, whatever accelerator there is."""
+"""The largest number of rows for which the policy runs on the CPU, which is then faster than any accelerator."""
 
 
 def collect_on_host(
@@ -30,7 +30,7 @@ def collect_on_host(
     horizon: int,
     keys: Key[Array, " seeds"],
 ) -> Trajectories:
-    """As `collect_with_sampler`, seed after seed."""
+    """Collect trajectories in a host class, one seed after the other; see `collect_with_sampler`."""
     of_seeds = []
     for number, key in enumerate(keys):
         policy = take_from_trees(policies, number)
@@ -51,7 +51,7 @@ def collect_episodes_on_host(
     horizon: int,
     keys: Key[Array, " tasks"],
 ) -> Episodes:
-    """As `collect_episodes_with_sampler`, task after task."""
+    """Collect episodes in a host class, one task after the other; see `collect_episodes_with_sampler`."""
     of_tasks = []
     for number, key in enumerate(keys):
         policy, task = take_from_trees((policies, tasks), number)
@@ -61,7 +61,7 @@ def collect_episodes_on_host(
 
 
 class Steps(NamedTuple):
-    """Every step of every trajectory, as `rollout.Rollout`."""
+    """Every step of every trajectory. The fields mean the same as those of `rollout.Rollout`."""
 
     perceived: Float[np.ndarray, "rows time inputs"]
     actions: Shaped[np.ndarray, "rows time ..."]
@@ -73,7 +73,7 @@ class Steps(NamedTuple):
 
 @dataclass(frozen=True)
 class _Batch:
-    """The trajectories of one policy, and the room for their steps."""
+    """The trajectories of one policy, and the arrays to which their steps are written."""
 
     policy: Policy
     environment_class: HostClass
@@ -92,9 +92,9 @@ def _sample_on_host(
     task: Task | None,
     key: PRNGKeyArray,
 ) -> tuple[Steps, Float[np.ndarray, "rows inputs"]]:
-    """Act for `horizon` steps in each of some members; with a task, episode after episode.
+    """Act for `horizon` steps in each of the given members. With a task, a new episode follows each one that ends.
 
-    Returns the steps, and what is perceived after the last of them.
+    Returns the steps, and what the policy perceives after the last step.
     """
     rows, board = len(members), environment_class.fleet.board(len(members))
     stations = len(board.over)
@@ -102,7 +102,8 @@ def _sample_on_host(
     if stations <= FEW:
         policy, key = jax.device_put((policy, key), device_for_little_work())
     batch = _Batch(policy, environment_class, members, task, jax.random.split(key, rows), steps, last)
-    # A wave never wraps around the stations, so that who is where does not depend on how many go together.
+    # A wave never continues at the first station after the last one. The station of a trajectory then does not depend
+    # on the number of trajectories that run together.
     for block in range(0, rows, stations):
         for first in range(block, min(block + stations, rows), board.together):
             _sample_wave_on_host(batch, board, np.arange(first, min(first + board.together, block + stations, rows)))
@@ -110,7 +111,10 @@ def _sample_on_host(
 
 
 def _sample_wave_on_host(batch: _Batch, board: Board, wave: Int[np.ndarray, " wave"]) -> None:
-    """Act in the trajectories of a wave, step by step, and write what happens into the batch."""
+    """Run the trajectories of a wave step by step, and write their steps into the arrays of the batch.
+
+    A wave is a group of trajectories that run at the same time.
+    """
     policy, members, task, steps = batch.policy, batch.members, batch.task, batch.steps
     fleet, member = batch.environment_class.fleet, batch.environment_class[int(members[wave[0]])]
     at = wave % len(board.over)
@@ -121,7 +125,7 @@ def _sample_wave_on_host(batch: _Batch, board: Board, wave: Int[np.ndarray, " wa
     fleet.reset(board, at, members[wave], _reset_seeds_of_host_sampler(keys, RESETS)[at])
     horizon = steps.valid.shape[1]
     for t in range(horizon):
-        # A copy: JAX may hand on what it is given as it is, and the board changes with the step.
+        # JAX may use the memory of a given array without a copy, and the next step changes the board.
         shown = board.observations.copy()
         perceived, actions, recollections = _choose_actions_in_host_sampler(
             policy, shown, recollections, fresh, keys, np.int32(t)
@@ -137,7 +141,7 @@ def _sample_wave_on_host(batch: _Batch, board: Board, wave: Int[np.ndarray, " wa
             if not at.size:
                 break
             continue
-        # With the last step every episode is cut anyway, and would go on.
+        # The last step of the trajectory cuts every episode anyway. There a time limit does not count as an end.
         after = _host_state_while_sampling(board, cut_is_over=t < horizon - 1)
         rewards, fresh = (
             np.asarray(part) for part in _judge_steps_in_host_sampler(task, member, before, actions, after)
@@ -155,7 +159,7 @@ def _sample_wave_on_host(batch: _Batch, board: Board, wave: Int[np.ndarray, " wa
 def _room_for_host_samples(
     policy: Policy, member: HostMember, rows: int, horizon: int
 ) -> tuple[Steps, Float[np.ndarray, "rows inputs"]]:
-    """Room for the steps; those that are never taken stay zero and are not valid."""
+    """Allocate the arrays for the steps. Steps that are never taken stay zero and are not valid."""
     space = member.action_space
     shape = rows, horizon
     return Steps(
@@ -169,7 +173,10 @@ def _room_for_host_samples(
 
 
 def _host_state_while_sampling(board: Board, *, cut_is_over: bool = False) -> HostState:
-    """What the board shows now, for good."""
+    """Copy what the board shows now.
+
+    With `cut_is_over`, an episode that a time limit has cut counts as over.
+    """
     over = board.over | board.cut if cut_is_over else board.over
     shown = board.observations, board.particles, board.rewards, over
     return HostState(*(jnp.array(part) for part in shown))
@@ -180,7 +187,7 @@ def _begin_host_sampling(policy: Policy, stations: int):
 
 
 def _reset_seeds_of_host_sampler(keys: Key[Array, " stations"], number: int) -> UInt32[np.ndarray, " stations"]:
-    """A seed for every station, another for every number."""
+    """Return a seed for every station. Another number gives other seeds."""
     return np.asarray(_random_bits_of_host_sampler(keys, np.int32(number)))
 
 
@@ -191,7 +198,7 @@ def _random_bits_of_host_sampler(keys, number):
 
 @jax.jit
 def _choose_actions_in_host_sampler(policy: Policy, observations, recollections, fresh, keys, t):
-    """At every station: what is perceived, the action, and what is remembered."""
+    """Return what is perceived, the action, and the new recollection at every station."""
 
     def one(observation, recollection, fresh, key):
         recollection = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), policy.begin(), recollection)
@@ -203,7 +210,7 @@ def _choose_actions_in_host_sampler(policy: Policy, observations, recollections,
 
 @jax.jit
 def _judge_steps_in_host_sampler(task: Task, member: Member, before: HostState, actions, after: HostState):
-    """The reward at every station, and whether the episode is over."""
+    """Return the reward at every station, and whether the episode is over."""
 
     def one(before: HostState, action: Shaped[Array, "..."], after: HostState):
         return task.reward(member, before, action, after), member.ended(after) | task.ended(member, after)

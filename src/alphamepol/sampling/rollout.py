@@ -1,4 +1,4 @@
-"""One trajectory in a compiled environment."""
+"""The rollout of one trajectory in a member of a compiled class."""
 
 import equinox as eqx
 import jax
@@ -11,7 +11,10 @@ from alphamepol.policies.policy import Policy
 
 
 class Rollout(eqx.Module):
-    """What was perceived, done, reached and earned: at one step, or with a leading axis at each of a trajectory."""
+    """The steps of a trajectory, with a leading axis for time; or a single step, without this axis.
+
+    Particles, places and `ended` belong to the state that the action reached.
+    """
 
     perceived: Shaped[Array, "*time inputs"]
     actions: Shaped[Array, "..."]
@@ -19,28 +22,29 @@ class Rollout(eqx.Module):
     places: Float[Array, "*time 2"] | None
     rewards: Float[Array, "*time"]
     ended: Bool[Array, "*time"]
-    """Whether the state reached ends the episode."""
+    """True if the state that was reached ends the episode."""
     valid: Bool[Array, "*time"]
     states: PyTree[Array] | None = None
-    """Those acted in, where they are asked for."""
+    """The states in which the policy acted; None if they were not asked for."""
 
 
 def rollout(policy: Policy, member: CMP, horizon: int, task: Task | None = None, *, key: PRNGKeyArray) -> Rollout:
-    """Act for `horizon` steps in one member; after an early end the state stands still and steps are not valid."""
+    """Act for `horizon` steps in one member. After an early end the state stays the same, and steps are not valid."""
     return _act_in_rollout(policy, member, horizon, task, restart=False, key=key)[0]
 
 
 def rollout_states(policy: Policy, member: CMP, horizon: int, *, key: PRNGKeyArray) -> Rollout:
-    """The same without a task, with the states that were acted in."""
+    """Act as in `rollout`, without a task, and keep the states in which the policy acted."""
     return _act_in_rollout(policy, member, horizon, None, restart=False, keep=True, key=key)[0]
 
 
 def rollout_episodes(
     policy: Policy, member: CMP, horizon: int, task: Task, *, key: PRNGKeyArray
 ) -> tuple[Rollout, Shaped[Array, " inputs"]]:
-    """Act for `horizon` steps, a new episode taking the place of one that ends; every step is valid.
+    """Act for `horizon` steps. A new episode follows each one that ends, so every step is valid.
 
-    Returns the steps, and what is perceived after the last of them, from where a cut episode would have gone on.
+    Returns the steps, and what the policy perceives after the last step. An episode that is cut there would have gone
+    on from what is perceived.
     """
     return _act_in_rollout(policy, member, horizon, task, restart=True, key=key)
 

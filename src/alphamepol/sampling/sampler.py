@@ -1,4 +1,4 @@
-"""Collecting trajectories in any class: compiled where it is written in JAX, on the host where it is not."""
+"""The collection of trajectories in any class, by the compiled sampler or the host sampler."""
 
 from jaxtyping import Array, Int, Key
 
@@ -20,13 +20,20 @@ def collect_with_sampler(
     horizon: int,
     keys: Key[Array, " seeds"],
 ) -> Trajectories:
-    """Collect `batch` trajectories in each of the given members, with each seed's policy.
+    """Collect mini-batches in the given members, with the policy of each seed.
 
     **Arguments**
 
-    - `policies`: stacked over seeds.
-    - `members`: the number of the member that each mini-batch lives in.
-    - `keys`: one per seed.
+    - `policies`: the policies, stacked over seeds.
+    - `environment_class`: the class.
+    - `members`: the number of the member of each mini-batch, of shape (seeds, mini-batches).
+    - `batch`: the number of trajectories of a mini-batch.
+    - `horizon`: the number of steps of a trajectory.
+    - `keys`: one random key per seed.
+
+    **Returns**
+
+    The trajectories, with axes (seed, mini-batch, trajectory, time).
     """
     if isinstance(environment_class, HostClass):
         return host.collect_on_host(policies, environment_class, members, batch=batch, horizon=horizon, keys=keys)
@@ -43,13 +50,20 @@ def collect_episodes_with_sampler(
     horizon: int,
     keys: Key[Array, " tasks"],
 ) -> Episodes:
-    """Collect `trajectories` of `horizon` steps for each task, episode after episode, with each task's policy.
+    """Collect trajectories for each task, with the policy of this task. Within a trajectory, episode follows episode.
 
     **Arguments**
 
-    - `policies`, `tasks`: stacked; the first policy acts on the first task, and so on.
-    - `member`: the name of the member that all act in.
-    - `keys`: one per task.
+    - `policies`, `tasks`: the policies and the tasks, both stacked. The first policy acts on the first task, and so on.
+    - `environment_class`: the class.
+    - `member`: the name of the member in which all policies act.
+    - `trajectories`: the number of trajectories for each task.
+    - `horizon`: the number of steps of a trajectory.
+    - `keys`: one random key per task.
+
+    **Returns**
+
+    The episodes, with axes (task, trajectory, time).
     """
     if isinstance(environment_class, HostClass):
         number = environment_class.index(member)

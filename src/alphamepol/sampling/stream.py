@@ -1,7 +1,7 @@
-"""Environments stepped one action at a time, for learners that learn after every few steps.
+"""Environments that are stepped one action at a time, for algorithms that learn after every few steps.
 
-Each is in an episode of its own, in a member drawn from p_M and with a skill drawn uniformly, both anew for every
-episode. A skill is a number that the policy is told of; with one skill it is told nothing.
+Each environment has its own episode. Every episode has a member, drawn from p_M, and a skill, drawn uniformly. A skill
+is a number that the policy gets as an input; if there is only one skill, the policy does not get it.
 """
 
 import equinox as eqx
@@ -16,10 +16,10 @@ from alphamepol.policies.policy import Policy
 
 
 class World(eqx.Module):
-    """A class of environments, and for how long and with how many skills they are acted in."""
+    """A class of environments, with the horizon of an episode and the number of skills."""
 
     members: CMP
-    """Stacked."""
+    """The members, stacked along a leading axis."""
     probabilities: tuple[float, ...] = eqx.field(static=True)
     actions: ActionRange = eqx.field(static=True)
     horizon: int = eqx.field(static=True)
@@ -30,29 +30,30 @@ class World(eqx.Module):
 
 
 class Episode(eqx.Module):
-    """Where one environment stands; with a leading axis, several."""
+    """The current episode of one environment; with a leading axis, of several."""
 
     member: Int[Array, "*environments"]
     state: PyTree[Array]
     skill: Int[Array, "*environments"]
     age: Int[Array, "*environments"]
+    """The number of steps since the episode began."""
 
 
 class Transitions(eqx.Module):
-    """One step; with a leading axis, several."""
+    """One step of an environment; with a leading axis, several steps."""
 
     observation: Shaped[Array, "*rows observation"]
     skill: Int[Array, "*rows"]
     action: Float[Array, "*rows numbers"]
-    """In units of half its range, from its middle; one-hot if it is a choice."""
+    """The action from the middle of its range, in units of half the range; one-hot if it is a choice."""
     reached: Shaped[Array, "*rows observation"]
-    """What is observed after it."""
+    """The observation after the step."""
     ended: Bool[Array, "*rows"]
-    """Whether nothing can follow; at the horizon an episode is only cut."""
+    """True if the step ended the episode. An episode that is cut at the horizon has not ended."""
 
 
 def begin_stream_episode(world: World, *, key: PRNGKeyArray) -> Episode:
-    """A new episode."""
+    """Begin a new episode: draw its member, its skill and its initial state."""
     member_key, skill_key, reset_key = jax.random.split(key, 3)
     member = draw_members_of_class(world.probabilities, 1, key=member_key)[0]
     skill = jax.random.randint(skill_key, (), 0, world.skills)
@@ -60,7 +61,7 @@ def begin_stream_episode(world: World, *, key: PRNGKeyArray) -> Episode:
 
 
 def step_stream(world: World, actor: Policy, episode: Episode, *, key: PRNGKeyArray) -> tuple[Episode, Transitions]:
-    """One action in one environment; a new episode takes the place of one that is over."""
+    """Take one action in one environment. A new episode follows one that is over."""
     action_key, step_key, begin_key = jax.random.split(key, 3)
     member = world.member(episode.member)
     observation = member.observe(episode.state).ravel()
@@ -79,7 +80,7 @@ def step_stream(world: World, actor: Policy, episode: Episode, *, key: PRNGKeyAr
 def stream_observation_with_skill(
     observation: Shaped[Array, " observation"], skill: Int[Array, ""], skills: int
 ) -> Shaped[Array, " inputs"]:
-    """An observation and the skill, one-hot, after it; nothing is told of the only skill."""
+    """Append the skill to an observation as a one-hot vector. If there is only one skill, nothing is appended."""
     if skills == 1:
         return observation
     return jnp.concatenate([observation, jax.nn.one_hot(skill, skills)])

@@ -1,1 +1,1 @@
-"""Settings that several commands share, each declared once. Nothing here imports JAX, so that `--help` is quick."""
+"""The settings that several commands share. Nothing here imports JAX, so that `--help` is quick."""

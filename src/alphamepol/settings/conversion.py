@@ -1,4 +1,4 @@
-"""Settings as JSON can hold them, and back."""
+"""Convert settings to values that JSON can hold, and back."""
 
 import dataclasses
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -7,13 +7,16 @@ Settings = TypeVar("Settings")
 
 
 def settings_to_dict(settings: Any) -> dict[str, Any]:
-    """The fields of a dataclass of settings, flat, as JSON can hold them."""
+    """Return the fields of a settings dataclass as a flat dict that JSON can hold."""
     fields = dataclasses.asdict(settings)
     return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
 def settings_from_dict(kind: type[Settings], fields: dict[str, Any]) -> Settings:
-    """The inverse of `settings_to_dict`. Raises TypeError on an unknown field and on a value of another type."""
+    """Rebuild settings from a dict of `settings_to_dict`.
+
+    Raises TypeError if a field is unknown or a value has another type than its field.
+    """
     known: Any = kind  # a dataclass
     fractions = {one.name for one in dataclasses.fields(known) if "float" in str(one.type)}
     settings = kind(**{name: _read_settings_value(value, name in fractions) for name, value in fields.items()})
@@ -25,7 +28,7 @@ def settings_from_dict(kind: type[Settings], fields: dict[str, Any]) -> Settings
 
 
 def _is_of_settings_type(value: Any, kind: Any) -> bool:
-    """Whether a value is of the type of a field."""
+    """Return whether a value has the type of a field."""
     if get_origin(kind) is Literal:
         return value in get_args(kind)
     if get_origin(kind) is tuple:
@@ -36,7 +39,7 @@ def _is_of_settings_type(value: Any, kind: Any) -> bool:
 
 
 def _read_settings_value(value: Any, fraction: bool) -> Any:
-    """A value as its field holds it; JSON may have given 1 for 1.0."""
+    """Return a JSON value in the type of its field: a list becomes a tuple, and 1 becomes 1.0 in a field of floats."""
     if isinstance(value, list):
         return tuple(_read_settings_value(one, fraction) for one in value)
     return float(value) if fraction and isinstance(value, int) and not isinstance(value, bool) else value

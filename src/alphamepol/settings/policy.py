@@ -1,4 +1,4 @@
-"""The settings of a fresh policy."""
+"""The settings of an untrained policy."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -11,31 +11,39 @@ MemoryKind = Literal["none", "last", "recurrent"]
 
 @dataclass(frozen=True)
 class PolicySettings:
-    """What a user decides about a fresh policy. In fine-tuning these fields count where the initial policy is
-    `random`; other policies bring their own."""
+    """The settings of an untrained policy.
+
+    In fine-tuning, they only apply to the initial policy `random`. Other initial policies have settings of their own.
+    """
 
     hidden: tuple[int, ...] = (300, 300)
-    """Widths of the policy's hidden layers; where observations are images, of those after its convolutions."""
+    """The widths of the policy's hidden layers.
+    If observations are images, these are the layers after the convolutions."""
     initial_log_std: float = -1.5
-    """Logarithm of the policy's σ at the start; with --normalise, of σ in halves of the action range."""
+    """The logarithm of the policy's standard deviation σ at the start.
+    With --normalise, σ is in units of half the action range."""
     memory: MemoryKind = "none"
-    """none: the policy sees the current observation, as in the paper; last: also what its last action did; recurrent:
-    also all before, by a GRU."""
+    """The memory of the policy within an episode:
+    none: the policy sees the current observation only, as in the paper;
+    last: it also sees its last action and what that action changed;
+    recurrent: it also remembers all earlier steps, with a GRU."""
     recurrent_units: int = 64
-    """Hidden values of the GRU, with --memory recurrent."""
+    """The number of hidden values of the GRU. It is used with --memory recurrent only."""
     normalise: bool = False
-    """Scale what is not of order one: observations by their running mean and deviation, actions (and so σ) by half
-    their range; in pre-training also particles, by a deviation measured once with an untrained policy: the unit that
-    entropies are in."""
+    """Scale observations and actions, whose values may not be of order one.
+    Observations are scaled by their running mean and standard deviation.
+    Actions, and therefore σ, are scaled by half the action range.
+    In pre-training, particles are divided by their standard deviation under an untrained policy.
+    This standard deviation is measured once, and is the unit of the entropies."""
 
     @property
     def policy(self) -> "PolicySettings":
-        """These settings alone, without those of the command that they are part of."""
+        """The settings of the policy alone, without the other settings of the command."""
         return PolicySettings(self.hidden, self.initial_log_std, self.memory, self.recurrent_units, self.normalise)
 
 
 def check_policy_settings(settings: PolicySettings) -> None:
-    """Raise an `InputError` on the first field that cannot be."""
+    """Raise an `InputError` for the first field whose value is not allowed."""
     if not -20 <= settings.initial_log_std <= 20:
         raise InputError(f"initial_log_std: {settings.initial_log_std} was given; it must be between -20 and 20")
     check_widths_field("hidden", settings.hidden)

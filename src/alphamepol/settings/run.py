@@ -1,4 +1,4 @@
-"""The settings of every run."""
+"""The settings that every run has."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,24 +8,27 @@ from alphamepol.settings.fields import check_field_at_least, check_seed_field
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How often a run is repeated, how often it is saved, and how exactly it computes."""
+    """The seeds of a run, its checkpoints, and its numerical precision."""
 
     seeds: int = 1
-    """How many seeds are run, side by side in one program."""
+    """The number of seeds. All seeds run side by side in one program."""
     seed: int = 0
-    """The first seed; the others follow it."""
+    """The first seed. The other seeds are the next numbers."""
     checkpoint_every: int = 10
-    """Epochs or iterations between checkpoints."""
+    """The number of epochs or iterations between two checkpoints."""
     matmul_precision: Literal["default", "highest"] = "default"
-    """Precision of matrix products: the device's default (TF32 on recent GPUs) or full float32."""
+    """The precision of matrix products:
+    default: the default of the device, which is TF32 on recent GPUs;
+    highest: full float32."""
 
     @property
     def seed_list(self) -> list[int]:
+        """All seeds of the run."""
         return list(range(self.seed, self.seed + self.seeds))
 
 
 def check_run_settings(settings: RunSettings) -> None:
-    """Raise an `InputError` on the first field that cannot be."""
+    """Raise an `InputError` for the first field whose value is not allowed."""
     for field in ("seeds", "checkpoint_every"):
         check_field_at_least(settings, field, 1)
     check_seed_field(settings.seed, settings.seeds)

@@ -1,4 +1,4 @@
-"""The settings that decide how a class is sampled and what its entropies are taken of."""
+"""The settings that decide how a class is sampled and how its entropies are measured."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -11,26 +11,30 @@ EncoderKind = Literal["auto", "random", "none"]
 
 @dataclass(frozen=True)
 class SampleSettings:
-    """How mini-batches are sampled and measured."""
+    """The sampling of mini-batches, and the measurement of their entropies."""
 
     horizon: int = 400
-    """T, the steps of a trajectory."""
+    """T, the number of steps in a trajectory."""
     batch: int = 5
-    """B, the trajectories of a mini-batch. Each mini-batch lives in one member and has one entropy."""
+    """B, the number of trajectories in a mini-batch.
+    All trajectories of a mini-batch are in one member, and a mini-batch has one entropy."""
     neighbours: int = 30
-    """k of the nearest-neighbour estimators; less than batch x horizon."""
+    """k, the number of neighbours in the nearest-neighbour estimators. It must be less than batch x horizon."""
     feature_noise: float = 0.0
-    """Deviation of normal noise on every particle, so that an agent that stands still does not make particles coincide;
-    small beside the distances between neighbours, e.g. 0.001 in the gridworlds."""
+    """The standard deviation of normal noise that is added to every particle.
+    It keeps particles from coinciding where an agent stands still.
+    It should be small compared with the distances between neighbours, for example 0.001 in the gridworlds."""
     encoder: EncoderKind = "auto"
-    """random: entropies are of a fixed random network of the particles, which must be images; none: of the particles
-    themselves; auto: random where they are images."""
+    """The encoder of the particles, whose outputs the entropies are measured on:
+    random: a fixed random network, for particles that are images;
+    none: no encoder; entropies are measured on the particles themselves;
+    auto: random if the particles are images, and none otherwise."""
     encoder_seed: int = 0
-    """Decides the random network. Entropies under different ones cannot be compared."""
+    """The seed of the random encoder. Entropies under encoders of different seeds cannot be compared."""
 
 
 def check_sample_settings(settings: SampleSettings) -> None:
-    """Raise an `InputError` on the first field that cannot be."""
+    """Raise an `InputError` for the first field whose value is not allowed."""
     if settings.encoder not in get_args(EncoderKind):
         raise InputError(f"encoder: {settings.encoder!r} was given; choose {', '.join(get_args(EncoderKind))}")
     for field in ("horizon", "batch", "neighbours"):

@@ -7,20 +7,20 @@ from alphamepol.settings.fields import check_field_above_zero, check_field_at_le
 
 @dataclass(frozen=True)
 class TrustRegionSettings:
-    """How far a step goes, and how it is found."""
+    """The size of a natural-gradient step, and the way to find it."""
 
     max_kl: float = 1e-4
-    """δ_KL, the largest mean KL divergence of one step; in MAML, between the adapted policies before and after it."""
+    """δ_KL, the largest mean KL divergence of one step."""
     damping: float = 0.1
     """The number that is added to the diagonal of the Fisher matrix."""
     conjugate_gradient_iterations: int = 10
-    """Iterations that find the direction of the step."""
+    """The number of conjugate-gradient iterations that find the direction of the step."""
     line_search_tries: int = 10
-    """How often the step is tried, each time half as long."""
+    """The largest number of tries of the line search. Each further try halves the step."""
 
 
 def check_trust_region_settings(settings: TrustRegionSettings) -> None:
-    """Raise an `InputError` on the first field that cannot be."""
+    """Raise an `InputError` for the first field whose value is not allowed."""
     for field in ("conjugate_gradient_iterations", "line_search_tries"):
         check_field_at_least(settings, field, 1)
     check_field_above_zero(settings, "max_kl")

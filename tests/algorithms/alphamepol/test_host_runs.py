@@ -1,4 +1,4 @@
-"""Runs on classes of Gymnasium environments: from a file, through failure and resume, to fine-tuning and figures."""
+"""Test runs on classes of Gymnasium environments: from a file, with failure and resuming, fine-tuning and figures."""
 
 import dataclasses
 import json
@@ -42,7 +42,7 @@ SETTINGS = (
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A working folder with a file of classes."""
+    """Return a working folder that has a file of classes."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "walking.py").write_text(MINE)
@@ -70,7 +70,7 @@ def test_a_run_that_an_environment_breaks_goes_on_to_the_same_bits(folder, monke
     assert policies[0].scaling is not None
     assert eqx.tree_equal(*policies)
 
-    # The next commands find the class by its name in the run.
+    # The run names its class. Later commands run this program only if it is given with --class.
     assert main(["evaluate", "whole", "random", "--batches", "2"]) == 2
     assert "walking.py:walks, which is a program; if it is to be run, say so" in capsys.readouterr().err
     assert main(["evaluate", "whole", "random", "--batches", "2", "--class", "walking.py:walks"]) == 0
@@ -100,7 +100,7 @@ def test_trajectories_too_short_for_k_are_said_to_be(tmp_path, tiny):
 def test_a_horizon_beyond_the_time_limit_is_refused(tmp_path, tiny):
     limited = gymnasium_class({"pendulum": partial(gymnasium.make, "Pendulum-v1")})
     config = dataclasses.replace(tiny, initial_mean="none", horizon=201)
-    sentence = "horizon: 201 was given, but pendulum cuts episodes after 200 steps; give at most that, or make it with"
+    sentence = "horizon: 201 was given, but pendulum cuts episodes after 200 steps; give at most that many, or make the"
     with pytest.raises(InputError, match=sentence):
         pretrain(limited, config, folder=tmp_path / "run")
     with pytest.raises(InputError, match="horizon: 400 was given"):

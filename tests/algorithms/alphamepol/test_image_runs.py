@@ -1,4 +1,4 @@
-"""Runs of classes that are seen as images: MiniGrid in JAX, Gymnasium environments, Farama's own."""
+"""Test runs of classes with images: MiniGrid in JAX, Gymnasium environments, and Farama's MiniGrid."""
 
 import dataclasses
 
@@ -69,10 +69,10 @@ def test_visits_are_drawn_on_the_grid(run):
     for line in lines:
         _, member, x, y, share = line.split(",")
         shares[member, float(x), float(y)] = float(share)
-    assert ("EasyG", 1.0, 16.0) in shares  # the start: cells have whole numbers, rows grow southward
+    assert ("EasyG", 1.0, 16.0) in shares  # the start; cells have integer places, and y grows southward
     assert ("AdvG", 1.0, 8.0) in shares
     assert sum(share for (member, *_), share in shares.items() if member == "EasyG") == pytest.approx(1, abs=1e-4)
-    assert (run.folder / "figures" / "trails.png").exists() is False  # of comparisons only
+    assert (run.folder / "figures" / "trails.png").exists() is False  # only comparisons have trails
     assert (run.folder / "figures" / "heat-maps.png").stat().st_size > 1500
 
 
@@ -102,7 +102,7 @@ def test_equal_images_are_particles_close_together(config):
     flat, images = np.asarray(encoded.particles).reshape(-1, 64), np.asarray(samples.particles).reshape(-1, 147)
     same = (images[:, None] == images[None]).all(axis=-1)
     distances = np.abs(flat[:, None] - flat[None]).max(axis=-1)
-    assert same.sum() > len(same)  # some images came up more than once
+    assert same.sum() > len(same)  # some images occur more than once
     assert distances[same].max() <= 0.001 + 1e-5
     assert np.all(distances[same & ~np.eye(len(same), dtype=bool)] > 0)
     assert distances[~same].min() > 0.001
@@ -115,12 +115,12 @@ def test_fine_tuning_on_goals_that_are_seen(run, tmp_path):
     near = dataclasses.replace(small, goals=(1.0, 15.0, 2.0, 16.0), tasks=2)
     done = finetune(run.folder, "EasyG", near, folder=tmp_path / "near", quiet=True)
     assert done.summary["tasks"] == [[1, 15], [2, 16]]
-    assert np.all(done.returns > 0)  # a step or two away
-    assert np.all(done.returns < 1)  # MiniGrid takes something off for every step
+    assert np.all(done.returns > 0)  # the goals are one or two steps away
+    assert np.all(done.returns < 1)  # MiniGrid lowers the reward with every step
     assert done.load_policy(0).architecture["image"] == [7, 7, 3]
     with pytest.raises(InputError, match="goal: 0 0 was given, where there is something"):
         finetune(run.folder, "EasyG", dataclasses.replace(small, goals=(0.0, 0.0)), quiet=True)
-    with pytest.raises(InputError, match="the reward in AdvG falls to nothing after max_steps = 1000 steps"):
+    with pytest.raises(InputError, match="the reward in AdvG is defined for at most max_steps = 1000 steps"):
         finetune(run.folder, "AdvG", dataclasses.replace(small, horizon=2000, steps=2000), quiet=True)
 
 
@@ -140,7 +140,7 @@ def test_what_images_cannot_do_gets_a_sentence(run, config, tmp_path, capsys):
 
 
 class Painting(gymnasium.Env[np.ndarray, np.ndarray]):
-    """A bright square that is moved over an image; the environment ends an episode now and then."""
+    """An environment whose actions move a bright patch over an image. Its episodes end after 5 steps."""
 
     observation_space = gymnasium.spaces.Box(0, 255, (9, 8, 1), np.uint8)
     action_space = gymnasium.spaces.Discrete(3)
@@ -164,7 +164,7 @@ class Painting(gymnasium.Env[np.ndarray, np.ndarray]):
 
 
 def test_images_of_gymnasium_environments(tmp_path, config):
-    """Scaled, encoded, and on after an end."""
+    """Particles are encoded and scaled, and trajectories go on after the end of an episode."""
     members = {"slow": Painting, "fast": lambda: Painting(2)}
     painted = gymnasium_class(members, name="painted", endless=True, workers=1)
     small = dataclasses.replace(config, normalise=True, seeds=1, gradient_share=1.0)
@@ -172,7 +172,7 @@ def test_images_of_gymnasium_environments(tmp_path, config):
     assert run.policies[0].trunk.shape == (9, 8, 1)
     assert run.policies[0].scaling.particle_deviation.shape == (64,)
     assert np.isfinite(run.summary["mean"]).all()
-    # Nothing moves a feature of a motionless image but the noise, which is no unit.
+    # A feature that never changes has only noise, and the noise must not be taken as its unit.
     assert np.all(run.policies[0].scaling.particle_deviation > 0.1)
 
 
@@ -208,7 +208,7 @@ def test_pictures_show_the_members_own_part_of_the_grid():
     member = make("minigrid")["AdvG"]
     places, valid = np.array([[1.0, 8.0], [3.0, 1.0]]), np.ones(2, bool)
     pixels = heat_map_pixels(places, valid, member, size=180)
-    assert pixels.shape == (100, 100, 3)  # ten cells of ten pixels
+    assert pixels.shape == (100, 100, 3)  # 10 × 10 cells of 10 × 10 pixels
     assert (pixels[85, 15] != 255).any()  # the start was visited
-    assert (pixels[15, 85] == 255).all()  # a free cell was not
+    assert (pixels[15, 85] == 255).all()  # a free cell was not visited
     assert (pixels[5, 5] == pixels[35, 75]).all()  # walls are grey

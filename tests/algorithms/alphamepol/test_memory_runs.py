@@ -1,4 +1,4 @@
-"""Runs of policies with memory: pre-trained, resumed, evaluated side by side, fine-tuned, exported."""
+"""Test runs of policies with memory: pre-training, resuming, comparison, fine-tuning and export."""
 
 import csv
 import dataclasses
@@ -60,7 +60,7 @@ def config_of(run, tiny):
 def test_the_run_says_what_its_policies_remember(run) -> None:
     kind = run.summary["memory"]
     assert run.policies[0].memory.kind == kind
-    # A first look before epoch 0, and two epochs, all but the first step of each trajectory.
+    # Scales are measured before epoch 0 and in two epochs, on all steps but the first of each trajectory.
     assert float(run.policies[0].memory.measured_steps) == 3 * 12 * 19
     assert (np.asarray(run.policies[0].memory.change_scale) < 0.5).all()
     assert f"αMEPOL (0.5), memory {kind}" in (run.folder / "figures/heat-maps.csv").read_text()
@@ -107,7 +107,7 @@ def test_it_fine_tunes_with_what_it_remembers(run, tmp_path) -> None:
     assert (tuned.summary["memory"], tuned.label) == (kind, f"αMEPOL (0.5), memory {kind}")
     policy = tuned.load_policy(0)
     assert policy.memory.kind == kind
-    # The scales are those of pre-training; what is learned has moved, in the memory too.
+    # The scales are those of pre-training. The learned parameters have changed, in the memory too.
     np.testing.assert_array_equal(policy.memory.change_scale, run.policies[0].memory.change_scale)
     assert not np.array_equal(policy.layers[0].weight, run.policies[0].layers[0].weight)
     if kind == "recurrent":
@@ -123,13 +123,16 @@ def test_random_can_have_memory_too(tmp_path) -> None:
 
 @pytest.fixture(scope="module")
 def plain(tiny, tmp_path_factory):
-    """A run without memory, of other settings."""
+    """Return a run without memory, with other settings."""
     other = dataclasses.replace(tiny, epochs=1, horizon=30, alpha=0.25, feature_noise=0.01, probabilities=(0.0, 1.0))
     return pretrain("gridworld-slope", other, folder=tmp_path_factory.mktemp("plain") / "plain", quiet=True)
 
 
 def test_runs_are_measured_alike_and_shown_side_by_side(run, plain, tmp_path, capsys) -> None:
-    """A run, its own policy as a file, and a run of other settings: the first run's settings count for all."""
+    """Evaluate a run, its own policy as a file, and a run with other settings.
+
+    The settings of the first run count for all, but with the smallest α of the runs.
+    """
     kind, folder = run.summary["memory"], tmp_path / "all"
     sources = [str(path) for path in (run.folder, run.folder / "policy/seed-0.safetensors", plain.folder)]
     assert main(["evaluate", *sources, "--batches", "3", "--folder", str(folder)]) == 0
@@ -152,7 +155,7 @@ def test_another_alpha_is_no_other_method(plain, tmp_path) -> None:
 
 def test_memory_is_for_random_alone(run, tmp_path, capsys) -> None:
     assert main(["finetune", str(run.folder), "--member", "GWN", "--memory", "last"]) == 2
-    assert "memory: last was given, but it is for random" in capsys.readouterr().err
+    assert "memory: last was given; it is only for the initial policy random" in capsys.readouterr().err
 
 
 def test_policies_of_several_kinds_are_not_evaluated_together(run, tiny) -> None:
@@ -162,7 +165,7 @@ def test_policies_of_several_kinds_are_not_evaluated_together(run, tiny) -> None
 
 
 def test_export_to_stable_baselines(run, tmp_path) -> None:
-    """A policy with what its last action did acts in the wrapped environment, there as here; a GRU is refused."""
+    """A policy with memory `last` acts in the wrapped environment as it does here. A policy with a GRU is refused."""
     out = tmp_path / "policy.zip"
     if run.summary["memory"] == "recurrent":
         with pytest.raises(InputError, match="Stable-Baselines3 has no policy with a GRU"):
@@ -189,7 +192,7 @@ def test_export_to_stable_baselines(run, tmp_path) -> None:
 
 
 class Line(CMP):
-    """Steps of a choice along a line whose ends nobody knows, larger than any range tells."""
+    """A line without known ends. A step goes left or right by `stride`, plus noise."""
 
     stride: Array
 
@@ -237,7 +240,7 @@ def test_what_has_no_range_is_measured(tiny, tmp_path) -> None:
 
 
 class Strong(Gridworld):
-    """Applies larger actions."""
+    """A gridworld that allows larger actions."""
 
     @property
     def action_space(self) -> gymnasium.spaces.Box:

@@ -1,4 +1,4 @@
-"""Many off-policy steps, as they are taken in float32 on all samples at once, against PyTorch in float64."""
+"""Compare many off-policy steps, in float32 and on all samples at once, with PyTorch in float64."""
 
 import jax
 import jax.numpy as jnp

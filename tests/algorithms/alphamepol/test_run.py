@@ -1,4 +1,4 @@
-"""A run from start to end: what it leaves behind, and that it can stop and go on anywhere."""
+"""Test a run from start to end: the files that it writes, and that it can stop and resume anywhere."""
 
 import dataclasses
 import json
@@ -136,7 +136,7 @@ def without_seconds(path: Path) -> list[dict]:
 @pytest.mark.parametrize("stop_at", [0, 1, 3])
 @pytest.mark.parametrize("how", [KeyboardInterrupt, SystemError])
 def test_an_interrupted_run_goes_on_to_the_same_bits(run, two_seeds, tmp_path, monkeypatch, stop_at: int, how) -> None:
-    """KeyboardInterrupt saves what is done; SystemError stands for a crash that saves nothing."""
+    """After a KeyboardInterrupt, progress is saved. A SystemError stands for a crash that saves nothing."""
     folder = tmp_path / "run"
     run_epoch = pretrain_module.run_epoch
 
@@ -152,7 +152,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(run, two_seeds, tmp_path, m
     assert not (folder / "summary.json").exists()
     if how is SystemError:
         with (folder / "metrics.jsonl").open("a") as file:
-            file.write('{"epoch": 3, "se')  # a line that the crash cut
+            file.write('{"epoch": 3, "se')  # the crash cut this line
     resumed = pretrain("gridworld-slope", two_seeds, folder=folder, resume=True, quiet=True)
     for seed in (5, 6):
         name = f"policy/seed-{seed}.safetensors"
@@ -235,21 +235,21 @@ def test_a_class_of_ones_own(tiny, tmp_path) -> None:
 
 
 class Stuck(Gridworld):
-    """Every step leads to the same place."""
+    """A gridworld in which every step leads to the same place."""
 
     def step(self, state, action, *, key):
         return jnp.zeros(2)
 
 
 class Broken(Gridworld):
-    """Every step leads nowhere."""
+    """A gridworld in which every step leads to a state of NaN."""
 
     def step(self, state, action, *, key):
         return state * jnp.nan
 
 
 class Wide(Gridworld):
-    """Promises an observation of three numbers."""
+    """A gridworld that declares observations of three numbers."""
 
     @property
     def observation_space(self) -> gymnasium.spaces.Box:
@@ -267,7 +267,7 @@ def test_aliasing_stops_the_run_with_member_and_cure(tiny, tmp_path) -> None:
 
 
 def test_feature_noise_is_the_cure_of_aliasing(tiny, tmp_path) -> None:
-    """Particles of an agent that stands still are then a normal distribution, whose entropy is known."""
+    """With noise, the particles of an agent that stands still are normally distributed, and their entropy is known."""
     stuck = EnvironmentClass({"hole": Stuck("..\n..")}, name="stuck")
     config = dataclasses.replace(tiny, feature_noise=0.01, epochs=1)
     run = pretrain(stuck, config, folder=tmp_path / "run", quiet=True)
@@ -313,7 +313,7 @@ def test_a_policy_driven_out_of_the_numbers_stops_the_run(tiny, tmp_path) -> Non
 
 
 class Fuse(Gridworld):
-    """Ends once the agent is east of `wall`, so trajectories have different lengths; features are shifted."""
+    """A gridworld in which an episode ends once x is above −0.2, so that lengths differ. Its features are shifted."""
 
     def features(self, state):
         return state + 10.0
@@ -332,7 +332,7 @@ def test_members_that_end_early_and_features_elsewhere(tiny, tmp_path, horizon: 
     assert np.isfinite(run.summary["mean"]).all()
     assert evaluation.visits.shares.sum(axis=(-1, -2)) == pytest.approx(1.0)
     assert evaluation.visits.extent[0] > 8
-    # A frozen state after the end would fill one cell; valid particles spread.
+    # The frozen state after the end, if it counted, would fill one cell. Valid particles spread over many cells.
     assert evaluation.visits.shares.max() < 0.2
     assert np.isfinite(evaluation.trajectory_entropies).all() == (horizon > 1)
 

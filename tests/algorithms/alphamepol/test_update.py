@@ -1,4 +1,4 @@
-"""One epoch of αMEPOL against slow, plain renditions in float64 NumPy and finite differences."""
+"""Compare one epoch of αMEPOL with slow, plain code in float64 NumPy and with finite differences."""
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ def float64():
 
 
 def make_samples(seed: int = 0, ended: bool = False):
-    """Particles of mini-batches that are more spread out one after the other, with actions and policy to match."""
+    """Return a policy, trajectories and neighbours. The particles of each mini-batch spread wider than those before."""
     random = np.random.default_rng(seed)
     shape = (MINIBATCHES, BATCH, TIME, 2)
     spread = np.linspace(0.5, 1.5, MINIBATCHES)[:, None, None, None]
@@ -56,7 +56,7 @@ def make_samples(seed: int = 0, ended: bool = False):
 
 
 def plain_entropies(policy, behaviour, trajectories, neighbourhood) -> np.ndarray:
-    """(E4) and (E5) written as loops."""
+    """Return the entropies of (E4) and (E5), computed in loops."""
     result = []
     radii, indices, valid, lasting, perceived, actions = (
         np.asarray(part)
@@ -112,9 +112,9 @@ def test_entropies_of_another_policy_against_loops(ended: bool) -> None:
 
 
 def test_steps_are_those_of_a_plain_rendition() -> None:
-    """Off-policy iterations: tail re-selected each time, gradient by finite differences, Adam by hand.
+    """Each plain iteration selects the tail again, takes the gradient by finite differences, and computes Adam's step.
 
-    Some trajectories ended early; test_pytorch_rendition.py has whole ones.
+    Some trajectories end early here. In test_pytorch_rendition.py no trajectory does.
     """
     policy, trajectories, neighbourhood = make_samples(ended=True)
     rate, iterations = 1e-2, 2
@@ -156,7 +156,7 @@ def test_report_is_of_the_sampling_policy() -> None:
 
 
 def test_mepol_learns_from_random_subsets_of_the_minibatches() -> None:
-    """Every gradient is the mean over one of the 15 pairs of the 6 mini-batches, and all pairs come up."""
+    """Every gradient is the mean over one of the 15 pairs of the 6 mini-batches, and all pairs occur."""
     policy, trajectories, neighbourhood = make_samples()
 
     @jax.jit
@@ -172,23 +172,23 @@ def test_mepol_learns_from_random_subsets_of_the_minibatches() -> None:
         gradient, report = first_gradient(Learner.start(policy), jnp.array(1e-3), jax.random.key(seed))
         came_up |= {pair for pair, expected in pairs.items() if np.allclose(gradient, expected, rtol=1e-8, atol=1e-12)}
     assert came_up == set(pairs)
-    assert np.all(report.tail)  # the report is of all mini-batches
+    assert np.all(report.tail)  # the report is about all mini-batches
     entropies = jax.vmap(particle_entropy)(neighbourhood)
     assert float(report.objective) == pytest.approx(float(jnp.mean(entropies)))
 
 
 def test_each_iteration_draws_a_subset_of_its_own() -> None:
     policy, trajectories, neighbourhood = make_samples()
-    rates = jnp.array(1e-12), jnp.array(15.0)  # so small that the policy stays, and each mini-batch its gradient
+    rates = jnp.array(1e-12), jnp.array(15.0)  # so small that policy and gradients stay the same
     settings = OffPolicySettings(*rates, MINIBATCHES, max_iterations=40, subset_size=1)
     learner, _ = improve_off_policy(Learner.start(policy), trajectories, neighbourhood, settings, key=jax.random.key(0))
     mixed = np.asarray(ravel_pytree(learner.moments.mu)[0])
-    for alone in gradients_of_each(policy, trajectories, neighbourhood):  # it is the gradient of none of them
+    for alone in gradients_of_each(policy, trajectories, neighbourhood):  # `mixed` has none of these directions
         assert mixed @ alone / np.linalg.norm(mixed) / np.linalg.norm(alone) < 0.99
 
 
 def gradients_of_each(policy, trajectories, neighbourhood) -> np.ndarray:
-    """Of every mini-batch by itself; Adam keeps a tenth of the first gradient."""
+    """Return the gradient of each mini-batch by itself. Adam's first moment is a tenth of the first gradient."""
 
     @jax.jit
     def of_one(one):
@@ -221,7 +221,7 @@ def test_a_step_outside_the_trust_region_is_halved_until_inside_and_ends_the_epo
     assert 0 < int(report.backtracks) < MAX_TRIES
     assert int(report.iterations) == 1
     assert int(learner.moments.count) == 1
-    # The accepted step is the one that the halved rate alone would have made.
+    # The accepted step is the same as a single step with the halved rate.
     halved, _ = run(policy, trajectories, neighbourhood, rate=0.5 * 0.5 ** int(report.backtracks), iterations=1)
     np.testing.assert_allclose(ravel_pytree(learner.policy)[0], ravel_pytree(halved.policy)[0], rtol=1e-12)
 
@@ -256,7 +256,7 @@ def test_a_tail_of_everything_is_mepol() -> None:
 @pytest.mark.parametrize("ended", [True, False])
 @pytest.mark.parametrize("rows", [1, 2 * BATCH * TIME, 1000])
 def test_judging_and_differentiating_in_one_pass(ended: bool, rows: int, monkeypatch) -> None:
-    """The same as one after the other, whether one mini-batch is at hand, two, or all."""
+    """The results are those of two separate passes, with groups of one, two or all mini-batches."""
     policy, trajectories, neighbourhood = make_samples(ended=ended)
     other = changed(policy, 1, 0.05)
     samples = trajectories.perceived, trajectories.actions
@@ -299,7 +299,7 @@ def test_on_policy_step_goes_along_its_gradient() -> None:
     learner, report = improve_on_policy(Learner.start(policy), trajectories, neighbourhood, settings)
     entropies = jax.vmap(particle_entropy)(neighbourhood)
     gradient = on_policy_gradient(policy, trajectories, entropies, tail_size=TAIL, baseline=False)
-    # The first Adam step has the length of the rate in the direction of the gradient's sign.
+    # The first Adam step changes every parameter by the rate, in the direction of the gradient's sign.
     change = ravel_pytree(learner.policy)[0] - ravel_pytree(policy)[0]
     np.testing.assert_allclose(change, 1e-3 * np.sign(ravel_pytree(gradient)[0]), atol=1e-5)
     assert (int(report.iterations), int(report.backtracks)) == (1, 0)
@@ -309,7 +309,7 @@ def test_score_sum_does_not_depend_on_how_trajectories_are_cut_into_pieces(monke
     policy, trajectories, _ = make_samples()
     coefficients = jnp.asarray(np.random.default_rng(0).standard_normal((MINIBATCHES, BATCH, TIME)))
     results = []
-    for piece in (TIME, 5 * TIME + 1, 100 * TIME):  # 12 trajectories: the second does not divide them
+    for piece in (TIME, 5 * TIME + 1, 100 * TIME):  # the second does not divide the 12 trajectories evenly
         monkeypatch.setattr(
             "alphamepol.algorithms.alphamepol.log_probabilities.mapped_rows_per_product", lambda _, most=piece: most
         )

@@ -1,4 +1,4 @@
-"""Soft actor-critic, against a plain rendition in NumPy, Optax, and a goal that it has to find."""
+"""Test soft actor-critic: its loss against plain NumPy, its update against Optax, and that it finds a goal."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -37,11 +37,11 @@ from alphamepol.sampling.stream import Transitions, World, begin_stream_episode,
 ROWS, SKILLS = 6, 2
 LOSS_KEY = jax.random.key(7)
 GOAL = jnp.array([-0.3, 0.3])
-"""In the corner of the room that episodes start in which is farthest from where they do."""
+"""The goal is in the room in which episodes start, in the corner that is farthest from the start."""
 
 
 class Case(NamedTuple):
-    """All that a loss is made of."""
+    """The inputs of a loss."""
 
     networks: Networks
     targets: Network
@@ -51,12 +51,12 @@ class Case(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What comes of it."""
+    """The value of a loss, its report and its gradients."""
 
     loss: jax.Array
     report: SacReport
     by_networks: Networks
-    """The gradient."""
+    """The gradient by the networks."""
     by_targets: Network
 
 
@@ -76,7 +76,7 @@ def judge(case: Case) -> Judged:
 
 
 def case_of(kind: str) -> Case:
-    """A handful of made-up transitions; the targets are not the critics, and the temperature is not 1."""
+    """Return a few made-up transitions. The targets differ from the critics, and the temperature is not 1."""
     actions = ActionRange(3) if kind == "categorical" else ActionRange(0, (-0.2, -3.0), (0.6, 1.0))
     shape = PolicyShape(kind, 3, actions.size, actions)
     networks, others = (random_networks(shape, SKILLS, (8, 5), seed) for seed in (0, 1))
@@ -100,14 +100,14 @@ def in_float64(tree) -> Any:
 
 
 def run(layers, inputs: np.ndarray) -> np.ndarray:
-    """A ReLU network."""
+    """Return the outputs of a ReLU network."""
     for layer in layers[:-1]:
         inputs = np.maximum(layer.weight @ inputs + layer.bias, 0)
     return layers[-1].weight @ inputs + layers[-1].bias
 
 
 def worst(critics: Network, inputs: np.ndarray, action: np.ndarray) -> float:
-    """The lesser of the values that two critics give an action."""
+    """Return the smaller of the values that the two critics give to an action."""
     return min(every(critics, inputs, action))
 
 
@@ -117,21 +117,21 @@ def every(critics: Network, inputs: np.ndarray, action: np.ndarray) -> list[floa
 
 
 def normal_of(outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean and ln σ of two components, the latter from −5 to 2."""
+    """Return the mean and ln σ of the two components. ln σ is between −5 and 2."""
     return outputs[:2], -1.5 + 3.5 * np.tanh(outputs[2:])
 
 
 @jax.jit
 def draw(actor: SquashedPolicy, inputs: jax.Array, key) -> jax.Array:
-    """The actions that the loss looks at, given the key of these rows."""
+    """Return the actions that the loss draws for these rows with this key."""
     choices = jax.vmap(lambda one, key: sample_sac_choices(actor.head(actor.network(one)), key=key))
     return choices(inputs, jax.random.split(key, len(inputs))).actions[:, 0]
 
 
 class PlainSac:
-    """(S1) to (S3), one row after the other, in float64.
+    """The losses (S1) to (S3), computed row by row in float64.
 
-    What the loss is not to be differentiated by is taken from `base`, so that differences of `loss` are its gradient.
+    Parts that must not be differentiated use the fixed networks `base`. So differences of `loss` give its gradient.
     """
 
     def __init__(self, case: Case):
@@ -151,7 +151,7 @@ class PlainSac:
         )
 
     def _noise_of(self, actor: Policy, inputs: np.ndarray, key) -> list[np.ndarray | None]:
-        """What the actor's draws are made of, standardised; none for a choice, of which nothing is drawn."""
+        """Return the standard normal noise of each row's action; None for a categorical actor, which draws nothing."""
         if not isinstance(actor, SquashedPolicy):
             return [None] * ROWS
         actions = draw(actor, jnp.array(inputs, jnp.float32), key)
@@ -168,7 +168,7 @@ class PlainSac:
         return np.array(values), np.array(entropies)
 
     def _value(self, actor, critics, inputs: np.ndarray, noise: np.ndarray | None) -> tuple[float, float]:
-        """The soft value of one row, and the entropy in it."""
+        """Return the soft value of one row, and the entropy that is a part of it."""
         outputs = run(actor.layers, inputs)
         if noise is None:
             probabilities = np.exp(outputs) / np.exp(outputs).sum()
@@ -203,7 +203,7 @@ def test_the_loss_is_the_plain_one(case: Case) -> None:
 
 
 def test_nothing_follows_what_has_ended(case: Case) -> None:
-    """Where all has ended, the discount does not matter."""
+    """The discount does not matter if every transition ends its episode."""
     over = case._replace(batch=eqx.tree_at(lambda batch: batch.ended, case.batch, jnp.ones(ROWS, bool)))
     shortsighted = case._replace(settings=settings(discount=0.0))
     losses = [float(judge(one).report.critic_loss) for one in (over, shortsighted, case)]
@@ -212,8 +212,11 @@ def test_nothing_follows_what_has_ended(case: Case) -> None:
 
 
 def test_the_gradients_are_those_of_each_part_by_its_own_parameters(case: Case) -> None:
-    """Against differences along random directions: critics of their errors, the actor of its value, the temperature of
-    the surplus."""
+    """Compare the gradients with finite differences along random directions.
+
+    The critics have the gradient of their errors, the actor that of its value, and the temperature that of the surplus
+    of entropy.
+    """
     plain, gradient = PlainSac(case), in_float64(judge(case).by_networks)
     random = np.random.default_rng(0)
     nothing = jax.tree.map(np.zeros_like, gradient)
@@ -243,7 +246,7 @@ def test_targets_and_discriminator_have_no_gradient(case: Case) -> None:
 
 
 def test_settings_are_traced(case: Case) -> None:
-    """A sweep over numbers that only scale something compiles once."""
+    """A sweep over settings that only scale something compiles once."""
     judge(case)
     before = len(TRACES)
     sweep = [settings(discount=0.5), settings(discount=0.8), settings(target_entropy=3.0)]
@@ -256,7 +259,7 @@ def test_an_update_is_optax_adam_on_everything_then_the_targets_follow() -> None
     chosen, optimiser = settings(learning_rate=0.02, target_rate=0.3), optax.adam(0.02)
 
     def loss(networks, targets, batch, key):
-        """Any will do: its gradient by every parameter is another for every key."""
+        """Return an arbitrary loss. Its gradient by every parameter differs from key to key."""
         shift = jax.random.normal(key) + jnp.mean(batch.action)
         value = sum(jnp.sum(jnp.sin(leaf + shift)) for leaf in jax.tree.leaves(networks))
         return value, SacReport(*jnp.stack([shift] * 4))
@@ -285,7 +288,7 @@ def test_an_update_is_optax_adam_on_everything_then_the_targets_follow() -> None
 
 @pytest.fixture(scope="module")
 def world() -> World:
-    """Four rooms without a slope, and one skill."""
+    """Return a world of four rooms without a slope, with one skill."""
     environment_class = EnvironmentClass({"level": Gridworld(FOUR_ROOMS)})
     shape = policy_shape(environment_class)
     return World(environment_class.members, environment_class.probabilities, shape.actions, 50, 1)
@@ -293,7 +296,7 @@ def world() -> World:
 
 @pytest.fixture(scope="module")
 def untrained(world: World) -> SacLearner:
-    """Ten environments, and room for 5000 transitions."""
+    """Return an untrained learner with ten environments and room for 5000 transitions."""
 
     @jax.jit
     def make(key):
@@ -305,7 +308,7 @@ def untrained(world: World) -> SacLearner:
 
 
 def smaller(learner: SacLearner) -> SacLearner:
-    """Four environments, and room for 16 transitions."""
+    """Return the learner with only four environments and room for 16 transitions."""
     episodes, replay = (
         jax.tree.map(lambda leaf, size=size: leaf[:size], part)
         for part, size in ((learner.episodes, 4), (learner.replay, 16))
@@ -317,14 +320,14 @@ def test_a_learner_starts_with_nothing_in_its_replay(untrained: SacLearner) -> N
     assert all(len(leaf) == 5000 and not leaf.any() for leaf in jax.tree.leaves(untrained.replay))
     jax.tree.map(np.testing.assert_array_equal, untrained.state.targets, untrained.state.networks.critics)
     assert len(np.unique(untrained.episodes.state, axis=0)) == 10
-    # Episodes of 50 steps, which end one after the other.
+    # The first episodes, of 50 steps, have different ages, so that they end one after the other.
     assert untrained.episodes.age.tolist() == list(range(0, 50, 5))
     first, second = (jax.tree.map(lambda leaf, i=i: leaf[i], untrained.state.targets.layers[0].weight) for i in (0, 1))
     assert not np.any(first == second)
 
 
 def test_the_replay_keeps_the_last_transitions(world: World, untrained: SacLearner) -> None:
-    """With four environments and room for 16 transitions, the 17th takes the place of the first."""
+    """With four environments and room for 16 transitions, the 17th transition replaces the first."""
     learner, go = smaller(untrained), eqx.filter_jit(interact_in_sac)
     all_seen = [np.zeros((0, 2), np.float32)]
     for done in range(0, 40, 4):
@@ -334,7 +337,7 @@ def test_the_replay_keeps_the_last_transitions(world: World, untrained: SacLearn
         for place, row in enumerate(np.asarray(learner.replay.reached)):
             kept = np.concatenate(all_seen)[place::16]
             np.testing.assert_array_equal(row, kept[-1] if len(kept) else 0)
-        # All of a transition is kept in one place.
+        # All parts of a transition are kept in the same row.
         kept = jax.tree.map(lambda leaf, place=done % 16: leaf[place : place + 4], learner.replay)
         jax.tree.map(np.testing.assert_array_equal, kept, seen)
     assert len(np.unique(np.concatenate(all_seen), axis=0)) == 40
@@ -342,7 +345,7 @@ def test_the_replay_keeps_the_last_transitions(world: World, untrained: SacLearn
 
 
 def probe(networks: Networks, targets: Network, batch: Transitions, key) -> tuple[jax.Array, SacReport]:
-    """A loss by which nothing is learned, and whose report says what it was given."""
+    """Return a loss from which nothing is learned, and a report on the batch that was given."""
     places = jnp.sort(batch.reached[:, 0])
     different = 1.0 + jnp.sum(places[1:] != places[:-1])
     unfilled = jnp.any(jnp.isnan(batch.observation)).astype(float)
@@ -350,7 +353,7 @@ def probe(networks: Networks, targets: Network, batch: Transitions, key) -> tupl
 
 
 def test_updates_draw_from_all_that_the_replay_has_and_from_nothing_else(world: World, untrained: SacLearner) -> None:
-    """In place of what is not there yet is no number; so many draws miss none of the rows."""
+    """Rows that are not yet filled hold NaN. There are so many draws that they miss none of the filled rows."""
     learner = smaller(untrained)
     observations = jnp.full_like(learner.replay.observation, jnp.nan)
     learner = eqx.tree_at(lambda learner: learner.replay.observation, learner, observations)
@@ -366,7 +369,7 @@ def test_updates_draw_from_all_that_the_replay_has_and_from_nothing_else(world: 
 
 @eqx.filter_jit
 def seek_goal(learner: SacLearner, world: World, done: jax.Array, key) -> tuple[SacLearner, Transitions, SacReport]:
-    """500 steps; the nearer to the goal, the better."""
+    """Train for 500 steps. The reward is minus the distance to the goal."""
 
     def loss(networks, targets, batch, key):
         rewards = -jnp.linalg.norm(batch.reached - GOAL, axis=-1)
@@ -386,7 +389,7 @@ def test_same_key_same_bits_other_key_other_bits(world: World, untrained: SacLea
 def test_there_are_as_many_updates_as_steps_and_all_steps_are_returned(world: World, untrained: SacLearner) -> None:
     learner, seen, report = seek_goal(untrained, world, jnp.array(0), jax.random.key(1))
     assert int(learner.state.moments.count) == 500
-    # An empty replay keeps the steps one after the other, as they are returned.
+    # The replay was empty, so that it now holds the steps in the order in which they are returned.
     jax.tree.map(lambda kept, one: np.testing.assert_array_equal(kept[:500], one), learner.replay, seen)
     assert all(not leaf[500:].any() for leaf in jax.tree.leaves(learner.replay))
     assert len(np.unique(seen.observation, axis=0)) > 450
@@ -395,7 +398,7 @@ def test_there_are_as_many_updates_as_steps_and_all_steps_are_returned(world: Wo
 
 @eqx.filter_jit
 def distance(actor: Policy, world: World) -> jax.Array:
-    """From the goal, over the second half of 40 episodes."""
+    """Return the mean distance from the goal over the second half of 40 episodes."""
 
     def walk(key):
         begin_key, steps_key = jax.random.split(key)
@@ -411,7 +414,7 @@ def distance(actor: Policy, world: World) -> jax.Array:
 
 
 def test_it_finds_a_goal(world: World, untrained: SacLearner) -> None:
-    """In 5000 steps. Without learning the distance is 0.5 or more; six seeds all brought it below 0.06."""
+    """Train for 5000 steps. Without learning, the distance is 0.5 or more; each of six seeds brought it below 0.06."""
     learner = untrained
     for turn in range(10):
         learner, _, report = seek_goal(learner, world, jnp.array(500 * turn), jax.random.key(turn))

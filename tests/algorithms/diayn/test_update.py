@@ -1,4 +1,4 @@
-"""DIAYN: the reward of its skills, a policy of one of them, and skills that can be told apart."""
+"""Test DIAYN: the reward of skills, the policy of one skill, and that skills become distinguishable."""
 
 import math
 from functools import partial
@@ -32,7 +32,7 @@ SKILLS = 3
 
 
 def plain_log_q(discriminator: Network, observation: np.ndarray) -> np.ndarray:
-    """ln q of every skill, in float64."""
+    """Return ln q of every skill, in float64."""
     for number, layer in enumerate(discriminator.layers):
         observation = np.asarray(layer.weight, float) @ observation + np.asarray(layer.bias, float)
         observation = observation if number + 1 == len(discriminator.layers) else np.maximum(observation, 0)
@@ -49,7 +49,7 @@ def test_the_policy_of_a_skill_is_the_actor_told_of_it(shape: PolicyShape) -> No
 
     @jax.jit
     def compare(actor):
-        """The distributions of every skill, from the policies of one and from the actor."""
+        """Return the distributions of every skill, from the policy of the skill and from the actor with the skill."""
         apart = [
             jax.vmap(policy_of_diayn_skill(actor, skill, SKILLS).distribution)(observations) for skill in range(SKILLS)
         ]
@@ -74,7 +74,7 @@ def test_the_policy_of_the_only_skill_is_the_actor() -> None:
 @pytest.mark.parametrize("shape", [PLANE, CHOICE, VIEW], ids=["squashed", "categorical", "images"])
 def test_fresh_networks_fit_observations_actions_and_skills(shape: PolicyShape) -> None:
     networks = random_networks(shape, SKILLS, (8, 5))
-    seen = 3 if shape.image is None else 64  # by its trunk
+    seen = 3 if shape.image is None else 64  # the trunk makes 64 numbers of an image
     widths = [
         [layers[0].weight.shape[-1], *(layer.weight.shape[-2] for layer in layers)]
         for layers in (networks.actor.layers, networks.critics.layers, networks.discriminator.layers)
@@ -116,7 +116,7 @@ def test_tasks_of_skills_are_drawn_equally_often() -> None:
 
 
 def test_the_loss_is_that_of_sac_with_the_reward_of_skills_and_a_cross_entropy() -> None:
-    """Value and gradients: the discriminator learns of its cross-entropy alone, which the others do not see."""
+    """Compare value and gradients. Only the cross-entropy trains the discriminator, and it trains no other network."""
     networks = random_networks(PLANE, SKILLS, (8, 5))
     targets = random_networks(PLANE, SKILLS, (8, 5), seed=1).critics
     random = np.random.default_rng(0)
@@ -153,7 +153,7 @@ def world() -> World:
 
 @pytest.fixture(scope="module")
 def learner(world: World) -> SacLearner:
-    """Ten environments."""
+    """Return an untrained learner with ten environments."""
 
     @jax.jit
     def make_learner(key):
@@ -172,27 +172,27 @@ def epoch(
 
 
 def test_networks_start_apart(learner: SacLearner) -> None:
-    """Were the critics equal, the lesser of them would be either."""
+    """The two critics must differ, because the smaller of two equal values is of no use."""
     networks = learner.state.networks
     assert not any(np.any(first == second) for first, second in (layer.weight for layer in networks.critics.layers))
     assert float(networks.log_temperature) == 0
 
 
 def test_skills_come_to_be_told_apart(world: World, learner: SacLearner) -> None:
-    """Five skills, of which chance alone tells ln 1/5 = −1.6; six seeds all brought it above −0.6."""
+    """With five skills, chance alone gives ln 1/5 = −1.6. Each of six seeds brought the discriminability above −0.6."""
     found = []
     for number in range(12):
         learner, report = epoch(learner, world, settings(), jnp.array(500 * number), 500, jax.random.key(number))
         found.append(float(report.discriminability))
     assert found[0] == pytest.approx(-math.log(5), abs=0.3)
     assert np.mean(found[-2:]) > -math.log(5) + 0.6
-    # The reward is the same, of transitions of some time before.
+    # The reward is the discriminability plus ln 5, over transitions of the replay, which are partly older.
     assert float(report.sac.reward) > 0.6
     assert int(learner.state.moments.count) == 6000
 
 
 def test_discriminability_is_of_new_states_by_the_discriminator_from_before(world: World, learner: SacLearner) -> None:
-    """With an empty replay the states of the epoch are what it holds afterwards."""
+    """The replay is empty before the epoch, so that afterwards it holds exactly the states of this epoch."""
     after, report = epoch(learner, world, settings(), jnp.array(0), 500, jax.random.key(0))
     reached, skills = np.asarray(after.replay.reached[:500]), np.asarray(after.replay.skill[:500])
     before = learner.state.networks.discriminator

@@ -1,7 +1,10 @@
-"""The seam for fine-tuners: a learner that exists only here fine-tunes as TRPO does."""
+"""Test the interface of fine-tuners: an algorithm that exists only here fine-tunes as TRPO does."""
 
 import dataclasses
+import sys
 from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import equinox as eqx
@@ -13,6 +16,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from alphamepol import FinetuneConfig, FineTuner, InputError, Policy, TrpoConfig, finetune
+from alphamepol.algorithms.finetuning.finetuner_names import FINETUNERS
+from alphamepol.cli.main import _parse_main_arguments
 from alphamepol.runs.metrics import read_metrics
 
 pytestmark = pytest.mark.quick
@@ -20,7 +25,7 @@ pytestmark = pytest.mark.quick
 
 @dataclass(frozen=True)
 class ClimbConfig(FinetuneConfig):
-    """How far each step of hill climbing goes."""
+    """The settings of hill climbing. `stride` is the standard deviation of its random steps."""
 
     stride: float = 0.1
 
@@ -37,7 +42,7 @@ class Climbed(NamedTuple):
 
 @dataclass(frozen=True)
 class HillClimbing:
-    """Tries a random step from the best policy so far, and stays where the return was highest."""
+    """A fine-tuner that tries random steps from the best policy so far, the one with the highest return."""
 
     name, label, own = "climb", "hill climbing", ClimbConfig()
 
@@ -93,6 +98,32 @@ def test_it_stops_and_goes_on_to_the_same_bits(tmp_path) -> None:
     for name in ("task-0-seed-0", "task-1-seed-0"):
         policies = [(done.folder / f"policy/{name}.safetensors").read_bytes() for done in (whole, again)]
         assert policies[0] == policies[1]
+
+
+@pytest.fixture
+def named(monkeypatch) -> None:
+    """Give hill climbing a name, as a folder beside `algorithms/trpo/` would."""
+    monkeypatch.setitem(FINETUNERS, "climb", "climbing")
+    monkeypatch.setitem(sys.modules, "climbing.config", SimpleNamespace(OWN=ClimbConfig()))
+    monkeypatch.setitem(sys.modules, "climbing.learner", SimpleNamespace(FINETUNER=HillClimbing()))
+
+
+@pytest.mark.parametrize("words", ["--algorithm climb --stride 0.5", "--stride 0.5 --algorithm=climb"])
+def test_the_command_line_knows_the_settings_of_an_algorithm_with_a_name(words: str, named, capsys) -> None:
+    command = ["finetune", "random", "--class", "gridworld-slope", "--member", "GWS", *words.split()]
+    assert _parse_main_arguments(command).config == ClimbConfig(stride=0.5)
+    with pytest.raises(SystemExit):
+        _parse_main_arguments([*command, "--help"])
+    shown = capsys.readouterr().out
+    assert "--stride" in shown
+    assert "--max-kl" not in shown
+
+
+def test_an_algorithm_with_a_name_has_folders_of_its_own(named, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    short = dataclasses.replace(CONFIG, iterations=1)
+    done = finetune("random", "GWS", short, algorithm="climb", environment_class="gridworld-slope", quiet=True)
+    assert done.folder == Path("runs/finetune-GWS-random-climb-seed-0")
 
 
 def test_another_algorithm_is_another_run(tmp_path) -> None:

@@ -1,4 +1,4 @@
-"""The linear baseline and the projection below it, against NumPy's least squares in float64."""
+"""Compare the linear baseline, and the projection that it uses, with NumPy's least squares in float64."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ BASELINE = jax.jit(maml_linear_baseline)
 
 
 def columns_of(case: str) -> np.ndarray:
-    """8 columns of 40 rows, in the last case of 4."""
+    """Return 8 columns of 40 rows, or of 4 rows in the last case."""
     random = np.random.default_rng(0)
     columns = random.normal(size=(40, 8)) * [1.0, 100.0, 1e-3, 1.0, 1.0, 1.0, 1.0, 1.0]
     if case == "dependent":
@@ -31,7 +31,7 @@ CASES = ["well posed", "dependent", "zero", "nothing but zero", "more columns th
 
 
 def least_squares(columns: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """What of the target the columns give, in float64."""
+    """Return the projection of the target onto the columns, in float64."""
     return columns @ np.linalg.lstsq(columns, target, rcond=None)[0]
 
 
@@ -49,7 +49,7 @@ def test_the_projection_is_that_of_least_squares(case: str, wide: bool) -> None:
 @pytest.mark.parametrize("wide", [True, False], ids=["float64", "float32"])
 @pytest.mark.parametrize("case", CASES)
 def test_orthonormal_columns_are_orthonormal_and_span_the_same(case: str, wide: bool) -> None:
-    """As many of them as the rank; the others are exactly zero."""
+    """The number of orthonormal columns is the rank. All other columns are exactly zero."""
     columns = columns_of(case)
     with jax.enable_x64(wide):
         basis = np.asarray(ORTHONORMAL(jnp.array(columns, float)), float)
@@ -62,7 +62,7 @@ def test_orthonormal_columns_are_orthonormal_and_span_the_same(case: str, wide: 
 
 
 def test_each_orthonormal_column_is_what_its_own_adds_to_those_before() -> None:
-    """Gram and Schmidt's: the triangle of QR with a positive diagonal."""
+    """The result is that of Gram–Schmidt: the triangular factor of QR has a positive diagonal."""
     columns = columns_of("well posed")
     with jax.enable_x64(True):
         basis = np.asarray(ORTHONORMAL(jnp.array(columns)))
@@ -73,7 +73,7 @@ def test_each_orthonormal_column_is_what_its_own_adds_to_those_before() -> None:
 
 @pytest.mark.parametrize("wide", [True, False], ids=["float64", "float32"])
 def test_columns_that_hardly_differ_stay_orthonormal_and_those_that_differ_less_are_dropped(wide: bool) -> None:
-    """Which asks for the second pass: after one, rounding leaves a part of what was taken away."""
+    """This needs a second pass: after one pass, rounding leaves a part of the components that were removed."""
     random = np.random.default_rng(2)
     one, other = np.linalg.qr(random.normal(size=(1000, 2)))[0].T
     with jax.enable_x64(wide):
@@ -86,7 +86,7 @@ def test_columns_that_hardly_differ_stay_orthonormal_and_those_that_differ_less_
 
 
 def stated_features(perceived: np.ndarray) -> np.ndarray:
-    """What is perceived, its squares, a hundredth of the time to the third power, and a constant: a row per step."""
+    """Return a row per step: the perceived numbers, their squares, three powers of a hundredth of the time, and 1."""
     rows = [
         [*one, *(number**2 for number in one), t / 100, (t / 100) ** 2, (t / 100) ** 3, 1.0]
         for steps in perceived
@@ -96,7 +96,10 @@ def stated_features(perceived: np.ndarray) -> np.ndarray:
 
 
 def walks(trajectories: int, horizon: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What is perceived along walks that end early or not, returns that it tells little of, and which steps count."""
+    """Return the perceived numbers of random walks, returns, and which steps are valid.
+
+    Some walks end early. The perceived numbers tell little about the returns.
+    """
     random = np.random.default_rng(3)
     perceived = np.cumsum(random.normal(size=(trajectories, horizon, 2)), axis=1) / np.sqrt(horizon)
     left = np.arange(horizon, 0, -1) / horizon
@@ -109,7 +112,7 @@ def walks(trajectories: int, horizon: int) -> tuple[np.ndarray, np.ndarray, np.n
 
 @pytest.mark.parametrize("wide", [True, False], ids=["float64", "float32"])
 def test_the_baseline_is_the_least_squares_fit_to_the_valid_steps(wide: bool) -> None:
-    """What stands where steps are not valid counts for nothing, and nothing is expected there."""
+    """Values at steps that are not valid do not count, and the baseline is 0 there."""
     perceived, returns, valid = walks(20, 200)
     counted = valid.ravel()
     expected = np.zeros(valid.size)
@@ -122,7 +125,7 @@ def test_the_baseline_is_the_least_squares_fit_to_the_valid_steps(wide: bool) ->
 
 
 def test_images_are_perceived_as_numbers() -> None:
-    """Pixels are bytes, whose squares are not."""
+    """Pixels are bytes. Their squares do not fit into bytes."""
     pixels = np.random.default_rng(4).integers(0, 256, size=(8, 10, 3), dtype=np.uint8)
     returns = np.random.default_rng(5).normal(size=(8, 10))
     expected = least_squares(stated_features(pixels.astype(float)), returns.ravel())

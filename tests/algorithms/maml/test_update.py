@@ -1,4 +1,4 @@
-"""MAML, against finite differences through the inner step of formulas in NumPy, and on a line with two sides."""
+"""Test MAML against finite differences of NumPy formulas through the inner step, and on a line with two sides."""
 
 from functools import cache
 from typing import NamedTuple
@@ -51,7 +51,7 @@ def tiny_policy(kind: str) -> Policy:
 
 
 def made_up(kind: str, seed: int) -> Experience:
-    """Two tasks of 3 trajectories of 5 steps, with anything at steps that are not valid."""
+    """Return two tasks of 3 trajectories of 5 steps, with arbitrary values at steps that are not valid."""
     random = np.random.default_rng(seed)
     valid = np.arange(5) < np.array([[5, 2, 4], [3, 5, 1]])[..., None]
     perceived = np.where(valid[..., None], random.uniform(-1, 1, size=(2, 3, 5, 2)), 9.0)
@@ -66,7 +66,7 @@ def made_up(kind: str, seed: int) -> Experience:
 
 
 class Rows(NamedTuple):
-    """The valid steps of one task, as NumPy knows them."""
+    """The valid steps of one task, as NumPy arrays."""
 
     perceived: np.ndarray
     actions: np.ndarray
@@ -74,7 +74,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(samples: Experience) -> list[Rows]:
-    """Task by task."""
+    """Return the valid steps of each task."""
     perceived, actions, advantages, valid = (
         np.asarray(part) for part in (samples.perceived, samples.actions, samples.advantages, samples.valid)
     )
@@ -83,12 +83,12 @@ def rows_of(samples: Experience) -> list[Rows]:
 
 
 def flat(policy: Policy) -> np.ndarray:
-    """The parameters in the order of `ravel_pytree`."""
+    """Return the parameters in the order of `ravel_pytree`."""
     return np.concatenate([np.asarray(leaf, float).ravel() for leaf in jax.tree.leaves(policy)])
 
 
 class Formulas:
-    """Policies without memory in float64, their parameters one vector as `flat` gives it."""
+    """The formulas of a policy without memory, in float64. The parameters are one vector, as `flat` returns it."""
 
     def __init__(self, policy: Policy):
         self.shapes = [leaf.shape for leaf in jax.tree.leaves(policy)]
@@ -96,14 +96,14 @@ class Formulas:
         self.start = flat(policy)
 
     def parts(self, vector: np.ndarray) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
-        """Weights and biases layer by layer, and ln σ."""
+        """Return the weights and biases of each layer, and ln σ."""
         ends = np.cumsum([np.prod(shape, dtype=int) for shape in self.shapes])
         leaves = [part.reshape(shape) for part, shape in zip(np.split(vector, ends[:-1]), self.shapes, strict=True)]
         log_std = leaves.pop() if self.gaussian else np.zeros(0)
         return list(zip(leaves[::2], leaves[1::2], strict=True)), log_std
 
     def run(self, vector: np.ndarray, inputs: np.ndarray) -> list[np.ndarray]:
-        """What goes into each layer, and what comes out of the last."""
+        """Return the inputs of each layer, and the outputs of the last layer."""
         layers, _ = self.parts(vector)
         seen = [inputs]
         for weight, bias in layers[:-1]:
@@ -121,7 +121,7 @@ class Formulas:
         return np.log(densities / np.exp(log_std)).sum(axis=1)
 
     def reinforce(self, vector: np.ndarray, rows: Rows) -> np.ndarray:
-        """The gradient of the mean of advantage · ln π: by the outputs in closed form, then layer by layer down."""
+        """Return the gradient of the mean of advantage · ln π: by the outputs in closed form, then layer by layer."""
         layers, log_std = self.parts(vector)
         *seen, outputs = self.run(vector, rows.perceived)
         weights = rows.advantages[:, None] / len(rows.advantages)
@@ -148,7 +148,7 @@ class Formulas:
         return float(np.mean(ratios * rows.advantages))
 
     def kl(self, old: np.ndarray, new: np.ndarray, rows: Rows) -> float:
-        """The mean of KL(old ‖ new)."""
+        """Return the mean of KL(old ‖ new)."""
         one, other = (self.run(vector, rows.perceived)[-1] for vector in (old, new))
         if not self.gaussian:
             p, q = (np.exp(outputs) / np.exp(outputs).sum(axis=1, keepdims=True) for outputs in (one, other))
@@ -158,7 +158,7 @@ class Formulas:
 
 
 class Composed:
-    """What (A3) improves and what it keeps small, as functions of the parameters before the inner steps."""
+    """The surrogate and the KL of (A3), as functions of the parameters before the inner steps."""
 
     def __init__(self, policy: Policy, before: Experience, after: Experience):
         self.formulas = Formulas(policy)
@@ -178,12 +178,12 @@ class Composed:
 
 
 def slopes_of(function, at: np.ndarray, step: float = 1e-6) -> np.ndarray:
-    """The gradient by central differences."""
+    """Return the gradient by central differences."""
     return np.array([(function(at + step * one) - function(at - step * one)) / (2 * step) for one in np.eye(len(at))])
 
 
 def bends_of(function, at: np.ndarray, step: float = 1e-4) -> np.ndarray:
-    """The Hessian by central differences."""
+    """Return the Hessian by central differences."""
     units, found = step * np.eye(len(at)), np.zeros((len(at), len(at)))
     for i, one in enumerate(units):
         for j, other in enumerate(units[: i + 1]):
@@ -193,13 +193,13 @@ def bends_of(function, at: np.ndarray, step: float = 1e-4) -> np.ndarray:
 
 
 class Ingredients(NamedTuple):
-    """What `maml_outer_step` hands to the trust region, as vectors and a matrix."""
+    """The inputs that `maml_outer_step` gives to the trust-region step, as a vector, a matrix and two numbers."""
 
     gradient: np.ndarray
     fisher: np.ndarray
     kl: float
     improvement: float
-    """These two of another policy, `CANDIDATE` away."""
+    """The KL and the improvement are those of another policy, whose parameters differ by `CANDIDATE`."""
 
 
 CANDIDATE = 0.05 * np.random.default_rng(8).normal(size=100)
@@ -207,7 +207,7 @@ CANDIDATE = 0.05 * np.random.default_rng(8).normal(size=100)
 
 @cache
 def ingredients(kind: str, first_order: bool) -> tuple[Ingredients, Composed]:
-    """And what they should be derivatives of."""
+    """Return the ingredients, and the functions whose derivatives they should be."""
     policy, before, after = tiny_policy(kind), made_up(kind, 1), made_up(kind, 2)
     parameters, as_policy = ravel_pytree(policy)
     seen = {}
@@ -244,7 +244,7 @@ def test_the_outer_step_is_made_of_derivatives_through_the_inner_step(kind: str)
     eigenvalues = np.linalg.eigvalsh(found.fisher)
     assert eigenvalues.min() > -1e-14 * eigenvalues.max()
 
-    # And how a step is judged needs no derivatives.
+    # The KL and the improvement, by which a step is judged, need no derivatives.
     candidate = expected.start + CANDIDATE[: expected.start.size]
     improvement = expected.surrogate(candidate) - expected.surrogate(expected.start)
     assert (found.kl, found.improvement) == pytest.approx((expected.kl(candidate), improvement), rel=1e-9)
@@ -252,13 +252,13 @@ def test_the_outer_step_is_made_of_derivatives_through_the_inner_step(kind: str)
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_first_order_variant_takes_the_inner_step_as_a_shift(kind: str) -> None:
-    """Its derivatives are those at the adapted parameters; how its steps are judged stays the same."""
+    """Its derivatives are those at the adapted parameters. Its steps are judged as in the full variant."""
     with jax.enable_x64(True):
         whole, _ = ingredients(kind, first_order=False)
         found, expected = ingredients(kind, first_order=True)
     formulas = expected.formulas
     tasks = [(formulas.adapted(expected.start, before), after) for before, after in expected.tasks]
-    # Where the ratios are 1, the gradient of the surrogate is that of advantage · ln π.
+    # All ratios are 1 here, so that the gradient of the surrogate is that of advantage · ln π.
     gradient = np.mean([formulas.reinforce(adapted, after) for adapted, after in tasks], axis=0)
     np.testing.assert_allclose(found.gradient, gradient, rtol=0, atol=1e-12)
 
@@ -286,7 +286,7 @@ def test_the_inner_step_is_one_of_reinforce(kind: str) -> None:
 
 
 def test_a_recurrent_policy_goes_along_its_samples() -> None:
-    """Its hidden values at a step are those after the steps before, trajectory by trajectory."""
+    """The hidden values at a step depend on this step and on all earlier steps of the same trajectory."""
     memory = Memory(1, ActionRange(0, (-1.0,), (1.0,)), 3, key=jax.random.key(4))
     policy = GaussianPolicy(1, 1, (4,), -0.5, memory, key=jax.random.key(3))
     perceived = jax.random.normal(jax.random.key(5), (2, 4, memory.inputs))
@@ -320,7 +320,7 @@ def test_a_policy_of_images_sees_each_of_its_samples() -> None:
 
 
 class Line(CMP):
-    """A point on a line, which starts at 0, is moved by the action, at most by 1, and falls off its ends."""
+    """A point on a line that starts at 0. The action moves it by at most 1. An episode ends when it leaves the line."""
 
     half_length: Array = eqx.field(converter=jnp.asarray, default=np.inf)
 
@@ -353,7 +353,7 @@ class Line(CMP):
 
 
 class Side(Task):
-    """Every step is worth how far the point is on the right side, +1 or −1, and something more. It sets the ends."""
+    """A task with the reward `side` (+1 or −1) times the position, plus `more`. It also sets the ends of the line."""
 
     side: Array = eqx.field(converter=jnp.asarray)
     more: Array = eqx.field(converter=jnp.asarray, default=0.0)
@@ -377,7 +377,7 @@ def line_policy() -> GaussianPolicy:
 
 
 def test_advantages_are_normalised_returns_less_the_baseline() -> None:
-    """The returns by a direct loop, of trajectories of which some fall off the line and some do not."""
+    """A direct loop computes the expected returns. Some of the trajectories leave the line, others do not."""
     task, discount = Side(-1.0, half_length=2.0), 0.8
     samples = EXPERIENCE(
         line_policy(), Line(), task, jnp.array(discount), trajectories=20, horizon=8, key=jax.random.key(1)
@@ -418,7 +418,7 @@ def test_advantages_in_a_gridworld_have_mean_0_and_deviation_1_over_the_valid_st
     lengths = valid.sum(axis=1)
     assert 0 < np.sum(lengths < 25) < 12
     np.testing.assert_array_equal(valid, np.arange(25) < lengths[:, None])
-    # One for each that ended; one may do so with its last step.
+    # Each episode that ended early has the return 1. One more may have ended with its last step.
     ended = np.sum(lengths < 25)
     assert 12 * float(samples.mean_return) in (pytest.approx(ended), pytest.approx(ended + 1))
     assert np.mean(advantages[valid]) == pytest.approx(0.0, abs=1e-4)
@@ -428,7 +428,7 @@ def test_advantages_in_a_gridworld_have_mean_0_and_deviation_1_over_the_valid_st
 
 @pytest.mark.parametrize("worth", [0.0, 1.0])
 def test_where_there_is_nothing_to_learn_the_policy_stays_as_it_is(worth: float) -> None:
-    """Never any reward; or one for each step, without discount: the baseline expects what is left of the time."""
+    """There is no reward, or the same reward at each step. Without discount, the baseline predicts both exactly."""
     policy = line_policy()
     samples = EXPERIENCE(
         policy, Line(), Side(0.0, worth), jnp.array(1.0), trajectories=20, horizon=8, key=jax.random.key(1)
@@ -444,7 +444,7 @@ def test_where_there_is_nothing_to_learn_the_policy_stays_as_it_is(worth: float)
 
 
 def sampled_for_both_sides(policy: Policy, chosen: MamlSettings, trajectories: int, horizon: int, *, key):
-    """What MAML needs of both tasks, sampled with the policy and then with each adapted one."""
+    """Return the samples of both tasks that MAML needs: with the policy, then with the adapted policy of each task."""
     sides = Side(jnp.array([1.0, -1.0]), jnp.zeros(2), jnp.full(2, jnp.inf))
 
     def one_task(side, key):
@@ -464,7 +464,7 @@ SAMPLED = eqx.filter_jit(sampled_for_both_sides)
 
 @pytest.mark.parametrize("max_kl", [1e-4, 1e-2, 0.5])
 def test_an_accepted_step_keeps_the_kl_and_improves_the_surrogate(max_kl: float) -> None:
-    """Measured anew in float64, through the inner steps."""
+    """The test computes the KL and the surrogate again in float64, through the inner steps."""
     policy = line_policy()
     before, after = SAMPLED(policy, settings(), 20, 8, key=jax.random.key(1))
     stepped, (kl, gained, fraction) = META_STEP(policy, before, after, settings(max_kl))
@@ -479,9 +479,9 @@ def test_an_accepted_step_keeps_the_kl_and_improves_the_surrogate(max_kl: float)
 
 
 def test_one_inner_step_comes_to_lead_to_the_right_side() -> None:
-    """No policy is right on both sides: its returns add up to 0, however it is trained.
+    """No policy is good at both tasks: its two returns add up to 0, however it is trained.
 
-    Sure steps to the right side give a return of 1 + 2 + … + 8 = 36.
+    Full steps to the rewarded side give a return of 1 + 2 + … + 8 = 36.
     """
     policy, chosen = line_policy(), settings(discount=1.0)
     returns = []

@@ -1,4 +1,4 @@
-"""Meta-training as its user sees it: the folders, the numbers, resuming, and what fine-tuning makes of it."""
+"""Test meta-training as a user sees it: the folders, the numbers, resuming, and fine-tuning from its policies."""
 
 import dataclasses
 import json
@@ -69,7 +69,7 @@ def diayn(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    """MAML on skills that are learned first: DIAYN with the settings of the run above."""
+    """Run MAML on skills that it learns first, by DIAYN with the settings of the run above."""
     config = dataclasses.replace(DIAYN, method="maml-diayn")
     return metatrain("gridworld-slope", config, folder=tmp_path_factory.mktemp("both") / "run", quiet=True)
 
@@ -119,7 +119,7 @@ def test_the_summaries_say_what_came_out(maml, diayn) -> None:
     assert values.shape == (2, 20)
     assert summary["skills"] == 3
     assert summary["final"]["discriminability"]["mean"] == pytest.approx(values[:, -10:].mean())
-    # The first epoch's states are met by a discriminator that knows nothing yet.
+    # The discriminator that judges the states of the first epoch is untrained.
     assert values[:, 0] == pytest.approx(-math.log(3), abs=0.4)
 
 
@@ -151,7 +151,7 @@ def test_maml_on_skills_learns_them_first_and_is_the_same_with_given_ones(both, 
 @pytest.mark.parametrize("method", ["maml-r", "diayn"])
 @pytest.mark.parametrize("how", [KeyboardInterrupt, SystemError])
 def test_an_interrupted_run_goes_on_to_the_same_bits(request, tmp_path, monkeypatch, method, how) -> None:
-    """KeyboardInterrupt saves what is done; SystemError stands for a crash that saves nothing."""
+    """After a KeyboardInterrupt, progress is saved. A SystemError stands for a crash that saves nothing."""
     whole, config = request.getfixturevalue(method.partition("-")[0]), {"maml-r": TINY, "diayn": DIAYN}[method]
     name, stop_at = {"maml-r": ("run_maml_iteration", 3), "diayn": ("run_diayn_epoch", 13)}[method]
     module = {"maml-r": maml_module, "diayn": diayn_module}[method]
@@ -220,7 +220,7 @@ def test_a_squashed_policy_is_not_exported_to_stable_baselines(diayn, tmp_path) 
 
 
 class Line(CMP):
-    """A point on a line, with a wind: what anyone may write."""
+    """A point on a line with a wind: an example of a user's own environment."""
 
     wind: jax.Array
 
@@ -269,11 +269,11 @@ def test_what_cannot_be_is_refused_in_a_sentence_and_nothing_is_written(diayn, m
 
     refused("no goals can be drawn in members of lines; write draw_place", LINES)
     greedy = dataclasses.replace(DIAYN, replay=10**10)
-    refused("replay: 10000000000 was given; with 2 seeds and 2 numbers an observation it would take", config=greedy)
+    refused("replay: 10000000000 was given; with 2 seeds and 2 numbers per observation it would take", config=greedy)
     long = dataclasses.replace(TINY, horizon=1001)
-    refused("the reward in AdvG falls to nothing after max_steps = 1000 steps", "minigrid", long)
-    refused("DIAYN needs bounded actions, those of lines are not", LINES, DIAYN)
-    refused("only maml-diayn takes skills; its method is maml-r", diayn=diayn.folder)
+    refused("the reward in AdvG is defined for at most max_steps = 1000 steps", "minigrid", long)
+    refused("DIAYN needs bounded actions; those of lines are not bounded", LINES, DIAYN)
+    refused("only maml-diayn takes skills; the method is maml-r", diayn=diayn.folder)
     refused("only maml-r takes tasks; the method is diayn", config=DIAYN, draw_task=go_east)
     refused("draw_task: it returned list; it must return a Task", LINES, draw_task=lambda member, *, key: [0.0])
     vector = RewardFunction(lambda state, action, reached: reached)
@@ -308,8 +308,8 @@ def test_what_cannot_be_is_refused_in_a_sentence_and_nothing_is_written(diayn, m
         ({"target_rate": 1.5}, "target_rate: 1.5 was given; it must be between 0 and 1"),
         ({"hidden": (8, 0)}, r"hidden: \(8, 0\) was given; every layer needs at least one unit"),
         ({"initial_log_std": 30.0}, "initial_log_std: 30.0 was given; it must be between -20 and 20"),
-        ({"method": "diayn", "normalise": True}, "normalise: True was given; policies of DIAYN have none"),
-        ({"method": "diayn", "memory": "last"}, "memory: last was given; policies of DIAYN have none"),
+        ({"method": "diayn", "normalise": True}, "normalise: True was given; policies of DIAYN cannot have it"),
+        ({"method": "diayn", "memory": "last"}, "memory: last was given; policies of DIAYN cannot have it"),
     ],
 )
 def test_settings_that_cannot_be(change, sentence) -> None:
@@ -353,13 +353,13 @@ def test_numbers_that_are_lost_end_the_run_in_a_sentence(tmp_path, monkeypatch) 
 
 
 def test_maml_on_goals_in_cells_of_a_grid_seen_as_images(tmp_path) -> None:
-    """Every step is rewarded, for how far east and south it leads: goals in cells are met too seldom here."""
+    """The reward of a step is how far east and south it leads. Goals in cells would be reached too rarely here."""
     config = dataclasses.replace(TINY, iterations=1, tasks=2, trajectories=4, horizon=20, seeds=1, hidden=(4,))
     east = RewardFunction(lambda state, action, reached: jnp.sum(reached.position.astype(float)))
     run = metatrain("minigrid", config, draw_task=lambda member, *, key: east, folder=tmp_path / "run", quiet=True)
     assert run.policies[3].trunk is not None
     assert read_metrics(run.folder / "metrics.jsonl")[0]["step"] > 0
-    # And goals can be drawn there.
+    # Goals in cells can be drawn too.
     member = make("minigrid")[0]
     goals = GoalTasks(member)
     drawn = jax.jit(lambda key: goals(member, key=key).place)(jax.random.key(0))
@@ -375,7 +375,7 @@ def test_maml_scales_and_remembers_where_asked(tmp_path) -> None:
     run = metatrain(storm, config, draw_task=go_east, folder=tmp_path / "run", quiet=True)
     start = start_maml_iterations(storm, config).learners
     for number, policy in enumerate(run.policies.values()):
-        # The wind alone leads from 0 to 700 in 15 steps.
+        # The wind alone moves the point by 50 per step: from 0 at the first of 15 steps to 700 at the last.
         np.testing.assert_allclose(policy.scaling.mean, 350, atol=20)
         np.testing.assert_allclose(policy.scaling.deviation, 216, atol=20)
         np.testing.assert_array_equal(policy.scaling.mean, start.scaling.mean[number])

@@ -1,4 +1,4 @@
-"""Products with the Jacobian, against automatic differentiation."""
+"""Test products with the Jacobian against automatic differentiation."""
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +12,13 @@ from alphamepol.policies.networks import feed_network, feed_network_rows, xavier
 @pytest.mark.parametrize("sizes", [(2, 16, 16, 2), (5, 7, 3), (3, 9, 8, 7, 4), (4, 2), (2, 300, 300, 2)])
 @pytest.mark.parametrize("rows", [1, 37, 3201])
 def test_products_are_those_of_automatic_differentiation(sizes, rows) -> None:
-    """3201 rows are three pieces on a CPU, the last filled up."""
+    """On a CPU, 3201 rows are cut into three pieces. The last piece is padded."""
     keys = jax.random.split(jax.random.key(rows), 4)
     layers, tangent = xavier_network_layers(sizes, key=keys[0]), xavier_network_layers(sizes, key=keys[1])
     inputs = jax.random.normal(keys[2], (rows, sizes[0]))
     cotangent = jax.random.normal(keys[3], (rows, sizes[-1]))
 
-    @jax.jit  # compiled whole, which is quicker than one operation after the other
+    @jax.jit  # compiling all operations together takes less time than one by one
     def automatic(layers, tangent, cotangent):
         def outputs_of(layers):
             return jax.vmap(lambda one: feed_network(layers, one))(inputs)

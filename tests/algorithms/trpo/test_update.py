@@ -1,4 +1,4 @@
-"""TRPO, against the exact Fisher matrix, direct sums, and what its step promises."""
+"""Test TRPO against the exact Fisher matrix, direct sums, and the properties that its step must have."""
 
 import dataclasses
 from itertools import product
@@ -44,7 +44,7 @@ def tiny_policy(kind: str) -> Policy:
 
 
 def samples_of(policy: Policy, rewards: jax.Array | None = None) -> Episodes:
-    """Steps of a policy that perceived anything; an episode ends where there is a reward, or here and there."""
+    """Return steps of a policy with random inputs. Each reward ends an episode; by default there are two rewards."""
     rewards = jnp.zeros((3, ROWS // 3)).at[0, 2].set(1.0).at[2, 0].set(1.0) if rewards is None else rewards
     perceived = jax.random.uniform(jax.random.key(5), (*rewards.shape, policy.perceived_size), minval=-1.0)
     empty = Episodes(perceived, jnp.zeros(rewards.shape), rewards, rewards > 0, perceived[:, -1] + 0.1)
@@ -55,7 +55,7 @@ def samples_of(policy: Policy, rewards: jax.Array | None = None) -> Episodes:
 
 
 def rows_of(policy: Policy, episodes: Episodes) -> Distribution:
-    """The distribution of every action, one step of one trajectory after the other, as one with a leading axis."""
+    """Return the distributions of all actions, computed step by step, as one distribution with a leading axis."""
     found = []
     for perceived, ended in zip(episodes.perceived, episodes.ended, strict=True):
         hidden = jnp.zeros(0 if policy.memory is None else policy.memory.units)
@@ -73,13 +73,13 @@ def log_probs_of(policy: Policy, episodes: Episodes) -> jax.Array:
 
 
 def exact_fisher(policy: Policy, episodes: Episodes) -> np.ndarray:
-    """E[score scoreᵀ] over steps and actions: by quadrature if Gaussian, by enumeration if categorical."""
+    """Return E[score scoreᵀ] over steps and actions: by quadrature if Gaussian, by enumeration if categorical."""
     parameters, as_policy = ravel_pytree(policy)
     rows = jax.jit(rows_of)(policy, episodes)
     if isinstance(policy, GaussianPolicy):
         nodes, weights = np.polynomial.hermite_e.hermegauss(6)
         weights = weights / weights.sum()
-        # The same standardised actions at every step.
+        # Every step has the same standardised actions.
         cases = [(jnp.array([nodes[i], nodes[j]]), weights[i] * weights[j]) for i, j in product(range(6), repeat=2)]
         of_case = [(rows.mean + jnp.exp(rows.log_std) * noise, np.full(ROWS, weight)) for noise, weight in cases]
     else:
@@ -101,7 +101,7 @@ def exact_fisher(policy: Policy, episodes: Episodes) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_step_is_the_exact_natural_gradient(kind) -> None:
-    """With enough iterations conjugate gradient is exact; the Fisher matrix is written out, and solved in float64."""
+    """Conjugate gradient is exact with enough iterations. The expected step uses the whole Fisher matrix in float64."""
     policy = tiny_policy(kind)
     episodes = samples_of(policy)
     advantages = normalise_advantages(jax.random.normal(jax.random.key(12), (ROWS,)))
@@ -129,7 +129,7 @@ def test_the_step_is_the_exact_natural_gradient(kind) -> None:
 
 @pytest.mark.parametrize("kind", ["gaussian", "categorical"])
 def test_ten_iterations_of_conjugate_gradient_see_a_symmetric_positive_definite_matrix(kind, monkeypatch) -> None:
-    """The product that TRPO hands to conjugate gradient, column by column, is the exact Fisher matrix plus damping."""
+    """The product that TRPO gives to conjugate gradient is, column by column, the exact Fisher matrix plus damping."""
     import alphamepol.algorithms.trust_region as trust_region
 
     seen = {}
@@ -161,7 +161,7 @@ def test_conjugate_gradient_solves_and_returns_the_product() -> None:
 
 @pytest.mark.parametrize("max_kl", [1e-4, 1e-2, 0.3])
 def test_an_accepted_step_keeps_the_kl_and_improves_the_surrogate(max_kl) -> None:
-    """Measured anew from the two policies, for a real network."""
+    """The test computes the KL and the surrogate again from the two policies, for a network of realistic size."""
     policy = GaussianPolicy(2, 2, (32, 32), -1.5, key=jax.random.key(0))
     observations = jax.random.uniform(jax.random.key(1), (500, 2), minval=-1.0)
     keys = jax.random.split(jax.random.key(2), 500)
@@ -183,7 +183,7 @@ def test_an_accepted_step_keeps_the_kl_and_improves_the_surrogate(max_kl) -> Non
 
 
 def test_a_full_step_that_leaves_the_trust_region_is_halved_until_it_stays_inside() -> None:
-    """One iteration of conjugate gradient and a huge trust region: the quadratic model is far off."""
+    """With one iteration of conjugate gradient and a huge trust region, the quadratic model is far off."""
     policy = tiny_policy("gaussian")
     episodes = samples_of(policy)
     advantages = -normalise_advantages(episodes.actions[..., 0].ravel())
@@ -193,7 +193,7 @@ def test_a_full_step_that_leaves_the_trust_region_is_halved_until_it_stays_insid
     assert halvings in range(1, 10)
     assert float(kl) < 20.0
     assert float(gained) > 0
-    # The step is that fraction of the full one, and twice as much would not have been acceptable.
+    # The step is this fraction of the full step. A step twice as long would not have been acceptable.
     start, end = (ravel_pytree(one)[0] for one in (policy, stepped))
     _, as_policy = ravel_pytree(policy)
     longer = as_policy(start + 2 * (end - start))
@@ -204,7 +204,7 @@ def test_a_full_step_that_leaves_the_trust_region_is_halved_until_it_stays_insid
 
 
 def test_a_step_that_cannot_be_accepted_is_not_taken() -> None:
-    """Advantages that are not numbers stand for any failure: no try is acceptable, and the policy stays."""
+    """Advantages of NaN stand for any failure. No try is acceptable then, and the policy stays as it is."""
     policy = tiny_policy("gaussian")
     stepped, numbers = natural_step_of_trpo(policy, samples_of(policy), jnp.full(ROWS, jnp.nan), region())
     assert all(map(np.array_equal, jax.tree.leaves(stepped), jax.tree.leaves(policy)))
@@ -212,7 +212,7 @@ def test_a_step_that_cannot_be_accepted_is_not_taken() -> None:
 
 
 def direct_advantages(rewards, ended, values, last_value, discount, gae_lambda) -> np.ndarray:
-    """(T1) as a double sum, for each step over the rest of its episode."""
+    """Return (T1) as a double sum: for each step, a sum over the rest of its episode."""
     steps = len(rewards)
     following = np.append(values[1:], last_value)
     advantages = np.zeros(steps)
@@ -275,7 +275,7 @@ def test_after_the_first_reward_the_policy_moves_and_goes_on_moving() -> None:
 
 
 def test_improving_is_one_program_over_tasks() -> None:
-    """Mapped by `vmap`, as on an accelerator, each task gets what it would get alone."""
+    """Mapped by `vmap`, as on an accelerator, each task gets the result that it would get alone."""
     policy = tiny_policy("gaussian")
     states, episodes = [], []
     for i in range(3):
@@ -321,7 +321,10 @@ def test_the_critic_starts_orthogonal_and_learns() -> None:
 
 
 def test_each_pass_of_the_critic_uses_every_row_once() -> None:
-    """Rate 0, one row with an error of 1: it is in a mini-batch of 5, or in the last of 3, whose mean it then is."""
+    """The rate is 0, and one row has an error of 1. The loss shows whether this row is in the last mini-batch.
+
+    The last mini-batch has 3 rows; the other four have 5 rows each.
+    """
     critic = Critic(1, (4,), key=jax.random.key(0))
     inputs = jnp.arange(23.0)[:, None]
     targets = jax.vmap(critic)(inputs).at[7].add(1.0)
@@ -334,7 +337,7 @@ def test_each_pass_of_the_critic_uses_every_row_once() -> None:
 
 
 def test_settings_are_traced() -> None:
-    """A sweep over numbers that only scale something compiles once."""
+    """A sweep over settings that only scale something compiles once."""
     policy = tiny_policy("gaussian")
     episodes, advantages = samples_of(policy), normalise_advantages(jnp.arange(float(ROWS)))
     traces = []

@@ -1,4 +1,4 @@
-"""Pictures of the gridworlds: what is drawn, in which colour, at which pixel."""
+"""Test the pictures of the gridworlds: the things that are drawn, their colours and their pixels."""
 
 from functools import cache
 
@@ -21,7 +21,7 @@ from alphamepol.environments.gridworld.gridworld import Gridworld
 from alphamepol.environments.make import make
 
 PARKED = np.array([[0.0, 0.4]], np.float32)
-"""A trail of one position, in the corner of four cells, off the places that the tests look at."""
+"""A trail of one position, at the common corner of four cells. The tests look at no pixel that it covers."""
 
 every_member = pytest.mark.parametrize("facts", oracle.MEMBERS, ids=lambda facts: facts.name)
 
@@ -32,13 +32,13 @@ def picture_of(facts: oracle.Member) -> np.ndarray:
 
 
 def colour_at(picture: np.ndarray, x: float, y: float) -> tuple[int, int, int]:
-    """The colour at a position of the square: north is up, the first line of pixels."""
+    """Return the colour at a position of the square. North is up: the first row of pixels is the northernmost one."""
     row, column = int((1 - y) / 2 * SIZE), int((x + 1) / 2 * SIZE)
     return tuple(int(part) for part in picture[row, column])
 
 
 def off_centre(x: float, y: float) -> list[tuple[float, float]]:
-    """Four points of the cell around (x, y), clear of the arrow in its middle and of the frame."""
+    """Return four points of the cell around (x, y), away from the arrow in its middle and from the frame."""
     return [(x + dx, y + dy) for dx in (-0.07, 0.07) for dy in (-0.07, 0.07)]
 
 
@@ -78,7 +78,7 @@ def test_arrows_point_down_the_slope_where_it_acts(facts):
         arrow_here = facts.slope_direction != oracle.LEVEL and y >= facts.slope_above
         head = colour_at(picture_of(facts), x + reach * east, y + reach * north)
         assert (head == ARROW) == arrow_here, (x, y)
-        # The head is wide, the tail is a line: beside it there is none.
+        # The head of an arrow is wide, but its tail is a thin line. Points beside the tail are not coloured.
         beside_tail = colour_at(picture_of(facts), x - reach * east + 0.015 * north, y - reach * north + 0.015 * east)
         assert beside_tail != ARROW, (x, y)
 
@@ -112,14 +112,14 @@ def test_the_trail_is_drawn_between_positions_the_older_the_paler():
         distance_from_ground.append(np.abs(across - np.array(GROUND)).sum(axis=1).max())
     assert distance_from_ground == sorted(set(distance_from_ground))
     palest, darkest = (np.abs(colour - np.array(GROUND)).sum() for colour in (TRAIL_OLD, TRAIL_NEW))
-    # A thin line may be shared by two pixels, half its colour each.
+    # A thin line may be shared by two pixels, each with half of its colour.
     assert palest / 2 <= distance_from_ground[0]
     assert darkest / 2 * 0.8 <= distance_from_ground[-1] <= darkest
     assert colour_at(picture, 0.25, 0.5) == GROUND
 
 
 def test_drawing_twice_gives_the_same_picture():
-    """The map is kept between pictures; a trail must not stay on it."""
+    """The map is cached between pictures; a trail must not stay on it."""
     member = make("gridworld-slope")["GWS"]
     before = draw_gridworld_trail(member, PARKED)
     draw_gridworld_trail(member, np.array([[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9]], np.float32))
@@ -128,7 +128,7 @@ def test_drawing_twice_gives_the_same_picture():
 
 def test_members_are_not_mistaken_for_one_another():
     pictures = {picture_of(facts).tobytes() for facts in oracle.MEMBERS}
-    # Only MG7 and two-halls look alike: the same map, no slope.
+    # Only MG7 and two-halls look alike: they have the same map and no slope.
     assert len(pictures) == len(oracle.MEMBERS) - 1
 
 

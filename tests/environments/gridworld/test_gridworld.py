@@ -1,4 +1,4 @@
-"""The gridworld against the oracle step by step, against the statistics of the specification, and by hand."""
+"""Test the gridworld against the oracle, against the statistics of the specification, and against cases by hand."""
 
 from collections import Counter
 from functools import cache
@@ -57,7 +57,7 @@ def reset_each(member, keys):
 
 @jax.jit
 def draws_of_step(keys, slope_mean):
-    """The slope's magnitude and the two lengths of the bounce that `step` draws from each key."""
+    """Return the magnitude of the slope and the two lengths of the bounce that `step` draws from each key."""
 
     def draws(key):
         slope_key, bounce_key = jax.random.split(key)
@@ -70,7 +70,7 @@ def draws_of_step(keys, slope_mean):
 
 
 def free_positions(walls: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Free float32 positions, a third of them on the border and some of those in a corner."""
+    """Return free positions in float32. About a third of them are on the border, and some of these in a corner."""
     positions = rng.uniform(-1, 1, (10 * count, 2))
     on_border = rng.random(positions.shape) < 1 / 6
     positions = np.where(on_border, np.where(positions < 0, -1.0, 1.0), positions).astype(np.float32)
@@ -78,7 +78,10 @@ def free_positions(walls: np.ndarray, count: int, rng: np.random.Generator) -> n
 
 
 def mixed_actions(positions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """From tiny to far beyond the clip, some components 0; shorter from a border, where a full step ends on an edge."""
+    """Return actions from tiny ones to ones far beyond the clip, with some components 0.
+
+    From a border, components are at most 0.19, because a full step of 0.2 would end on the edge of a cell.
+    """
     actions = rng.normal(size=positions.shape) * rng.choice([0.02, 0.1, 0.2, 3.0], size=(len(positions), 1))
     actions = np.where(rng.random(actions.shape) < 0.05, 0.0, actions)
     from_border = np.any(np.abs(positions) == 1, axis=1, keepdims=True)
@@ -125,7 +128,7 @@ def test_walls_are_exact_next_to_every_edge(facts):
 
 coordinate = st.integers(-100, 100).map(lambda hundredths: hundredths / 100) | st.floats(-1, 1, width=32)
 component = st.integers(-40, 40).map(lambda hundredths: hundredths / 100) | st.floats(-0.375, 0.375, width=32)
-# Next to 0 the side to which a border turns is a matter of rounding.
+# If a component is nearly 0, rounding decides to which side the border turns the displacement.
 displacements = st.tuples(component, component).filter(lambda parts: all(p == 0 or abs(p) > 1e-6 for p in parts))
 turn_at_border_jitted = jax.jit(turn_at_gridworld_border)
 
@@ -193,7 +196,7 @@ def _pairs(first, second) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_steps_aimed_at_cell_edges_stay_in_free_space():
-    """Targets and bounces within a rounding error of an edge, where a wall could be missed."""
+    """Targets and bounces are within a rounding error of an edge, where a step could miss a wall."""
     count = 4000
     rng = np.random.default_rng(0)
     positions, actions, step_keys = [], [], []
@@ -216,7 +219,7 @@ def test_steps_aimed_at_cell_edges_stay_in_free_space():
         everyone(), np.stack(positions), np.stack(actions), jnp.stack(step_keys)
     )
     assert_in_free_space(np.asarray(reached))
-    # The aim was good: many ended closer to an edge than float32 numbers are apart there.
+    # The steps were aimed well: many ended closer to an edge than the spacing of float32 numbers there.
     distance = np.abs(np.asarray(reached, float)[..., None] - oracle.INNER_EDGES).min(axis=-1)
     assert np.sum(distance < 6e-8) > 1000
 
@@ -231,7 +234,8 @@ def test_slope_has_the_mean_deviation_and_direction_of_the_table(facts):
         assert np.all(slopes == 0)
         return
     magnitudes = np.abs(slopes).max(axis=1)
-    np.testing.assert_array_equal(slopes, magnitudes[:, None] * np.array(facts.slope_direction))  # one draw, both axes
+    # There is one draw for both axes.
+    np.testing.assert_array_equal(slopes, magnitudes[:, None] * np.array(facts.slope_direction))
     assert magnitudes.mean() == pytest.approx(facts.slope_mean, abs=5 * 0.01 / np.sqrt(40_000))
     assert magnitudes.std() == pytest.approx(DELTA / 20, rel=0.02)
     assert magnitudes.min() >= 0
@@ -256,7 +260,7 @@ def test_where_the_slope_acts(facts, y):
 
 
 def test_a_slope_is_truncated_to_twice_its_mean():
-    mean = DELTA / 20  # one deviation: the truncation is felt
+    mean = DELTA / 20  # one standard deviation, so that the truncation has an effect
     slopes = slope_often(Gridworld("..\n..", slope="north", slope_mean=mean), jnp.zeros(2), keys(20_000))
     magnitudes = np.asarray(slopes[:, 1], float)
     assert 0 <= magnitudes.min() < 0.001
@@ -309,7 +313,7 @@ def test_some_members_have_walls_in_the_start_square():
 
 
 def test_start_in_a_narrow_part_of_the_square():
-    """Only the half of the third column that lies in the square is free there."""
+    """In the start square, only half of the third column is free."""
     layout = "\n".join(["##........"] * 3 + [".........."] * 7)
     starts = np.asarray(reset_each(Gridworld(layout), keys(2000)))
     assert np.all((starts[:, 0] > -0.6) & (starts[:, 0] <= -0.5))
@@ -322,23 +326,24 @@ def test_start_in_a_narrow_part_of_the_square():
 @pytest.mark.parametrize(
     ("position", "displacement", "reached"),
     [
-        # Half of the displacement reaches the border; of the other half the magnitudes are swapped.
+        # Half of the displacement reaches the border. In the other half, the magnitudes of x and y are swapped.
         ((0.9, 0.0), (0.2, 0.1), (0.95, 0.15)),
         ((-0.9, 0.0), (-0.2, -0.1), (-0.95, -0.15)),
         ((0.0, 0.9), (-0.05, 0.2), (-0.125, 0.975)),
         ((0.0, -0.9), (0.1, -0.2), (0.15, -0.95)),
-        # East border at (1, 0.97) with (-0.02, 0.1) left, north border at (0.994, 1) with (-0.07, -0.014) left.
+        # The east border turns the displacement at (1, 0.97), with (-0.02, 0.1) left after the turn. Then the north
+        # border turns it at (0.994, 1), with (-0.07, -0.014) left.
         ((0.9, 0.95), (0.2, 0.04), (0.924, 0.986)),
         ((-0.9, -0.95), (-0.2, -0.04), (-0.924, -0.986)),
-        # Into a corner along the diagonal: back the same way.
+        # A displacement into a corner comes back the same way.
         ((0.9, 0.9), (0.2, 0.2), (0.9, 0.9)),
         ((-1.0, 1.0), (-0.2, 0.2), (-0.8, 0.8)),
         ((1.0, 1.0), (0.1, 0.05), (0.9, 0.95)),
-        # From the border outward, along it, and inward.
+        # These displacements start on the border: one goes outward, one along the border, and one inward.
         ((1.0, 0.0), (0.1, 0.05), (0.95, 0.1)),
         ((1.0, 0.0), (0.0, -0.2), (1.0, -0.2)),
         ((1.0, 0.0), (-0.1, 0.05), (0.9, 0.05)),
-        # Far from the border, and just up to it.
+        # The border does not turn these: one is far from it, one ends exactly on it, and one is 0.
         ((0.3, -0.3), (0.2, -0.2), (0.5, -0.5)),
         ((0.5, 0.0), (0.5, 0.0), (1.0, 0.0)),
         ((0.5, 0.5), (0.0, 0.0), (0.5, 0.5)),
@@ -375,7 +380,7 @@ def test_the_slope_is_added_after_the_clip():
 
 
 def test_a_wall_bounces_back_by_up_to_half_a_step():
-    """A wall of four rooms takes x from −0.2 to 0.2 and y above 0.6."""
+    """A wall of four rooms covers x from −0.2 to 0.2 and y above 0.6."""
     member = Gridworld(FOUR_ROOMS)
     reached = np.asarray(step_often(member, jnp.array([-0.25, 0.8]), jnp.array([0.1, -0.05]), keys(4000)), float)
     west, north = -0.25 - reached[:, 0], reached[:, 1] - 0.8
@@ -401,7 +406,7 @@ def test_a_bounce_starts_from_the_old_position_also_after_a_border():
 
 
 def test_a_bounce_into_a_wall_leaves_the_agent_where_it_was():
-    """The gap of two halls is 0.2 wide, from x = 0 to 0.2: from x = 0.05 half of the bounces end in its west wall."""
+    """The gap of two halls reaches from x = 0 to 0.2. From x = 0.05, half of the bounces end in the wall west of it."""
     position = jnp.array([0.05, 0.1])
     reached = np.asarray(step_often(Gridworld(TWO_HALLS), position, jnp.array([0.2, 0.0]), keys(4000)))
     stayed = np.all(reached == np.asarray(position), axis=1)

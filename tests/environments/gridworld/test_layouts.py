@@ -1,4 +1,4 @@
-"""The maps are those of the specification, and what is no map is refused."""
+"""Test that the maps are those of the specification, and that invalid maps are refused."""
 
 import math
 
@@ -83,6 +83,6 @@ def test_a_map_without_a_free_start_is_refused():
     no_start = ["###......."] * 3 + [".........."] * 7
     with pytest.raises(InputError, match=r"layout: the north-west square .* is all wall"):
         Gridworld("\n".join(no_start))
-    # The third column reaches into the start square by half its width, the fourth not at all.
+    # Half of the third column lies in the start square, and nothing of the fourth.
     half_a_column = ["##........"] * 3 + [".........."] * 7
     assert Gridworld("\n".join(half_a_column)).walls.sum() == 6

@@ -1,4 +1,4 @@
-"""What can be made a class of Gymnasium environments, and what is refused with which sentence."""
+"""Test which Gymnasium environments can form a class, and with which messages others are refused."""
 
 import inspect
 import threading
@@ -73,7 +73,7 @@ def test_the_entropy_can_be_on_any_part(entropy_on, particle):
 
 
 class Strange(Walk):
-    """Actions that no policy here can take."""
+    """A walk with actions that no policy here can take."""
 
     def __init__(self):
         super().__init__()
@@ -81,7 +81,7 @@ class Strange(Walk):
 
 
 class Wordy(Walk):
-    """Observations that are no numbers."""
+    """A walk with observations that are not numbers."""
 
     def __init__(self):
         super().__init__()
@@ -89,7 +89,7 @@ class Wordy(Walk):
 
 
 class Stuck(Walk):
-    """Cannot be stepped."""
+    """A walk that cannot be stepped."""
 
     def step(self, action):
         raise ValueError("no")
@@ -99,7 +99,7 @@ LOCK = threading.Lock()
 
 
 class Short(Walk):
-    """Shows less than it says."""
+    """A walk whose observations have fewer numbers than its space says."""
 
     def _observe(self):
         return super()._observe()[:1]
@@ -139,7 +139,7 @@ def unmakeable():
 )
 def test_what_cannot_be_is_said_at_once(members, more, sentence):
     with pytest.raises(InputError, match=sentence):
-        inspect.unwrap(gymnasium_class)(members, **more)  # without the checks of types, which only tests have
+        inspect.unwrap(gymnasium_class)(members, **more)  # without the type checks, which only tests have
 
 
 def test_classes_that_differ_have_different_fingerprints():

@@ -1,4 +1,4 @@
-"""The members as Gymnasium environments."""
+"""Test the members as Gymnasium environments."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ every_id = pytest.mark.parametrize("env_id", IDS)
 
 
 def trajectory(env: gymnasium.Env, seed: int, steps: int = 30) -> np.ndarray:
-    """Observations of random actions, which depend on the seed alone."""
+    """Return the observations of an episode with random actions. The actions are the same for every seed."""
     rng = np.random.default_rng(0)
     observations = [env.reset(seed=seed)[0]]
     observations += [env.step(rng.uniform(-0.2, 0.2, 2).astype(np.float32))[0] for _ in range(steps)]
@@ -129,7 +129,7 @@ def test_the_slope_is_drawn_afresh_at_every_step():
     [((0.05, -0.02), (0.05, -0.02)), ((0.2, 0.0), (0.2, 0.0)), ((5.0, -0.1), (0.2, -0.1))],
 )
 def test_an_action_is_a_displacement_and_is_clipped(action, move):
-    """The north hall of two-halls, y > 0.4, has no wall, and a start is at most −0.5 east and at least 0.5 north."""
+    """No wall is near: the north hall of two-halls (y > 0.4) has none, and a start has x ≤ −0.5 and y ≥ 0.5."""
     env = gymnasium.make("alphamepol/Counterexample-v0", member="two-halls")
     for seed in range(5):
         start, _ = env.reset(seed=seed)
@@ -138,7 +138,7 @@ def test_an_action_is_a_displacement_and_is_clipped(action, move):
 
 
 def test_steps_are_compiled_once(monkeypatch):
-    """JAX calls the Python of `step` only while compiling it, which takes a thousand times as long as a step."""
+    """JAX calls the Python code of `step` only to compile it. Compiling takes a thousand times as long as a step."""
     compilations = []
     move = Gridworld.step
 
@@ -147,7 +147,7 @@ def test_steps_are_compiled_once(monkeypatch):
         return move(self, *arguments, **named)
 
     monkeypatch.setattr(Gridworld, "step", counted)
-    # Of a size that no other test uses, so that nothing is compiled yet.
+    # No other test uses a map of this size, so nothing is compiled yet.
     small = Gridworld("...\n...\n...")
     monkeypatch.setattr(member_environment, "make", lambda name: EnvironmentClass({"only": small}, name=name))
     env = MemberEnvironment("small")
@@ -190,7 +190,7 @@ def test_environments_in_processes_of_their_own_do_the_same():
         vector.close()
 
 
-# ---------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------- refused arguments
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_bad_arguments_are_refused(arguments, sentence):
 
 
 def test_an_unknown_render_mode_is_refused():
-    # Gymnasium's own `make` warns of such a mode before it gets to the environment.
+    # The environment is not made with Gymnasium's `make`, which would warn about this mode first.
     with pytest.raises(InputError, match="render_mode: 'human' was given; only 'rgb_array' or None is possible"):
         MemberEnvironment("gridworld-slope", render_mode="human")
 

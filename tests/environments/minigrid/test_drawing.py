@@ -1,4 +1,4 @@
-"""Pictures of MiniGrid are Farama's, pixel for pixel."""
+"""Test that pictures of our MiniGrid equal Farama's, pixel for pixel."""
 
 import equinox as eqx
 import jax
@@ -26,7 +26,10 @@ def assert_same_picture(member, state, farama, tile):
 
 
 def walk_side_by_side(member, farama, actions, tile, every=1):
-    """Compare the pictures after every so many actions, and where an episode ends; returns what ended it."""
+    """Compare the pictures after every `every` actions and at the end of each episode.
+
+    Return the codes of the things that ended episodes, such as GOAL.
+    """
     farama.reset(seed=0)
     state = reset(member)
     assert_same_picture(member, state, farama, tile)
@@ -57,10 +60,10 @@ def test_easy_looks_like_faramas(goal):
 
 @pytest.mark.parametrize("goal", [None, (6, 8), (1, 6)])
 def test_adverse_looks_like_faramas(goal):
-    """A map of its own size, though it is filled up with walls; with the door opened and closed."""
+    """The picture has the size of the map, though the map is padded with walls. The door is opened and closed."""
     member = MiniGrid(ADVERSE, backward=True, size=SIZE)
     member = member if goal is None else member.with_goal(jnp.array(goal))
-    # Backward to the door in the corner, through it, and whatever then comes; the agent starts looking east.
+    # The agent, which first faces east, walks backward to the door in the corner and through it. Random actions follow.
     to_the_door = [RIGHT, *[FORWARD] * 7, RIGHT, TOGGLE, TOGGLE, DONE, TOGGLE, *[FORWARD] * 3, LEFT]
     actions = np.concatenate([to_the_door, mostly_forward(np.random.default_rng(1), 120)])
     ends = walk_side_by_side(member, oracle.adverse(goal), actions, tile=8, every=3)
@@ -96,7 +99,7 @@ MAKERS = {
 
 
 def every_thing() -> tuple[MiniGrid, oracle.Farama, list[tuple[int, int]]]:
-    """A map with each thing in each colour, and lava; and the cells they are in, with a free one."""
+    """Return a map with each thing in each colour and lava, as our member and as Farama's, and its inner cells."""
     makers = {f"{colour} {thing}": (make, colour) for thing, make in MAKERS.items() for colour in COLOURS}
     symbols = dict(zip(makers, "abcdefghijklmnopqrstuwxyzABCDEFGHIJKLMNOPQ", strict=True))
     rows = ["".join(symbols[f"{colour} {thing}"] for colour in COLOURS) for thing in MAKERS]
@@ -112,7 +115,7 @@ def every_thing() -> tuple[MiniGrid, oracle.Farama, list[tuple[int, int]]]:
 
 @pytest.mark.parametrize(("tile", "every"), [(2, 1), (6, 1), (32, 12)])
 def test_every_thing_in_every_colour(tile, every):
-    """The agent stands on each of them, wherever it looks, even where it could not walk to."""
+    """The agent is put on the things and faces all directions, even on cells that it could not walk to."""
     member, farama, cells = every_thing()
     farama.reset(seed=0)
     state = reset(member)
@@ -125,7 +128,7 @@ def test_every_thing_in_every_colour(tile, every):
 
 
 def test_drawing_twice_gives_the_same_picture():
-    """Tiles are kept between pictures; what is done to a picture must not stay on them."""
+    """Tiles are cached between pictures; a change of a picture must not change them."""
     member = MiniGrid(ADVERSE, backward=True)
     before = draw_minigrid(member, reset(member), 8)
     kept = before.copy()

@@ -1,4 +1,4 @@
-"""Our MiniGrid is Farama's, step by step, and its maps are those of the specification."""
+"""Test that our MiniGrid equals Farama's step by step, and that its maps are those of the specification."""
 
 import gymnasium
 import jax
@@ -28,7 +28,7 @@ GOALS = {
 
 
 def random_actions(rng: np.random.Generator, count: int) -> np.ndarray:
-    """More steps forward than uniform, so that the agent gets around."""
+    """Return random actions, with more steps forward than a uniform draw, so that the agent gets around."""
     return rng.choice(7, count, p=[0.17, 0.17, 0.4, 0.07, 0.06, 0.1, 0.03]).astype(np.int32)
 
 
@@ -47,7 +47,7 @@ def test_members_are_faramas_step_by_step(name, goal):
     rng = np.random.default_rng([len(name), 9 if goal is None else goal])
     member = member if place is None else member.with_goal(jnp.array(place))
     record = assert_equal_steps(member, farama, random_actions(rng, 1000))
-    assert len(np.unique(record.places, axis=0)) > 5  # it went somewhere
+    assert len(np.unique(record.places, axis=0)) > 5  # the agent moved
 
 
 def test_random_maps_are_faramas_step_by_step():
@@ -60,8 +60,8 @@ def test_random_maps_are_faramas_step_by_step():
         record = assert_equal_steps(MiniGrid(text, **look, size=(15, 15)), farama, random_actions(rng, 300))
         seen |= set(np.unique(record.images[:, 3, 6, 0]).tolist())
         ends, rewards = ends + record.ended.sum(), rewards + (record.rewards > 0).sum()
-    assert ends > rewards > 0  # goals and lava were met
-    assert {5, 6} <= seen  # keys and balls were carried
+    assert ends > rewards > 0  # the agent reached goals and lava
+    assert {5, 6} <= seen  # the agent carried keys and balls
 
 
 def test_the_reward_is_faramas_to_the_last_bit_of_float32():
@@ -140,7 +140,7 @@ def test_tasks_fit_the_grid():
     check_tasks([EnvironmentReward()], MiniGrid(ROOM))
     with pytest.raises(InputError, match="has no cells"):
         check_tasks([GoalCell((0, 0))], make("gridworld-slope")["GWS"])
-    with pytest.raises(InputError, match="a cell has whole numbers"):
+    with pytest.raises(InputError, match="column and row must be whole numbers"):
         GoalCell((2.7, 3))
 
 
@@ -182,12 +182,12 @@ def test_maps_for_pictures_have_walls_doors_and_goals():
         ("", {}, "the map is empty"),
         ("###\n#>#\n##", {}, "equally long, these have 3, 3, 2"),
         ("###\n#x#\n###", {}, "unknown cell 'x'"),
-        ("###\n#.#\n###", {}, "the agent is on it 0 times"),
-        ("####\n#>>#\n####", {}, "the agent is on it 2 times"),
+        ("###\n#.#\n###", {}, "the agent is on the map 0 times"),
+        ("####\n#>>#\n####", {}, "the agent is on the map 2 times"),
         ("#.#\n#>#\n###", {}, "walls .* all around"),
         ("#D#\n#>#\n###", {}, "walls .* all around"),
         (ROOM, {"legend": {"x": "red kee"}}, "'kee' is not known; did you mean 'key'"),
-        (ROOM, {"legend": {"x": "open key"}}, "'open key' was given; it is one of wall"),
+        (ROOM, {"legend": {"x": "open key"}}, "'open key' was given; it must be one of wall"),
         (ROOM, {"legend": {"v": "key"}}, "legend: 'v' was given"),
         (ROOM, {"size": (4, 9)}, "size: 4 x 9 was given; the map has 5 columns and 4 rows"),
         (ROOM, {"max_steps": 0}, "max_steps: 0 was given"),

@@ -1,4 +1,4 @@
-"""Ant Stairs: the ground, the episodes, the fleet against plain MuJoCo."""
+"""Test Ant Stairs: the ground, the episodes, and the fleet against plain MuJoCo."""
 
 import math
 import os
@@ -27,7 +27,7 @@ both_members = pytest.mark.parametrize("member", ["Up", "Down"])
 
 
 def standing(x: float, y: float, z: float, velocity: tuple[float, ...] = (0.0, 0.0, 0.0)) -> np.ndarray:
-    """The physical state of an Ant in its first pose: time, positions, velocities."""
+    """Return the physical state of an Ant in its first pose: time, positions, velocities."""
     return np.array([0.0, x, y, z, 1.0, 0.0, 0.0, 0.0, *REST, *velocity, *[0.0] * 11])
 
 
@@ -39,7 +39,7 @@ def expected_start(member: str, seed: int) -> np.ndarray:
 
 
 def plain_loop(member: str, start: np.ndarray, actions: np.ndarray, steps_per_action: int = 5) -> np.ndarray:
-    """The physical states after each action, by MuJoCo's own step."""
+    """Return the physical states after each action, computed with MuJoCo's own step."""
     model = build_mujoco_ant(member)
     data = mujoco.MjData(model)
     data.time, data.qpos[:], data.qvel[:] = start[0], start[1:16], start[16:]
@@ -53,16 +53,19 @@ def plain_loop(member: str, start: np.ndarray, actions: np.ndarray, steps_per_ac
 
 
 def fly(member: str, starts: list[np.ndarray], controls: np.ndarray) -> np.ndarray:
-    """Where torsos are in rollouts from some starts: (starts, control steps, 2)."""
+    """Return the positions of the torso in rollouts from some starts, of shape (starts, 5 · control steps, 2)."""
     model = build_mujoco_ant(member)
     data = [mujoco.MjData(model), mujoco.MjData(model)]
     states, _ = mujoco.rollout.rollout(model, data, np.stack(starts), np.repeat(controls, 5, axis=1))
-    assert np.all(states[:, -1, 0] == pytest.approx(0.05 * controls.shape[1]))  # none stopped early
+    assert np.all(states[:, -1, 0] == pytest.approx(0.05 * controls.shape[1]))  # no rollout stopped early
     return states[:, :, 1:3]
 
 
 def run_fleet(fleet: AntFleet, members: list[int], actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Physical states, observations and particles of all stations at every step, seed i at station i."""
+    """Return the physical states, observations and particles of all stations at every step.
+
+    Station i starts with seed i.
+    """
     stations = np.arange(len(members))
     board = fleet.board(len(members))
     fleet.reset(board, stations, np.array(members), stations.astype(np.uint32))
@@ -122,7 +125,7 @@ def test_the_ant_is_gymnasiums_with_the_contacts_of_rllab(member):
     np.testing.assert_array_equal(model.actuator_gear[:, 0], 150)
     np.testing.assert_array_equal(model.actuator_ctrlrange, [[-1, 1]] * 8)
     np.testing.assert_allclose(model.geom_solimp[:, :3], [[0.8, 0.8, 0.01]] * model.ngeom)
-    # The ground is as the floor was; the Ant does not touch itself.
+    # The ground has the contacts of Gymnasium's floor. The parts of the Ant do not touch each other.
     solid = (model.geom_bodyid == 0) & (model.geom_contype > 0)
     assert solid.sum() == 8
     for field in ("geom_friction", "geom_condim", "geom_contype", "geom_conaffinity", "geom_solref"):
@@ -139,9 +142,9 @@ def test_a_dropped_ant_comes_to_rest_on_every_step(member):
             data = mujoco.MjData(model)
             start = standing((west + east) / 2, y, height + 0.75)
             data.qpos[:], data.qvel[:] = start[1:16], start[16:]
-            mujoco.mj_step(model, data, nstep=1100)  # its knees give way slowly
+            mujoco.mj_step(model, data, nstep=1100)  # the legs bend slowly until the Ant rests
             assert np.abs(data.qvel).max() < 1e-6
-            # On its four feet, which touch the ground 1 cm before they reach it: rllab's margin.
+            # The Ant rests on its four feet. Contact begins 1 cm above the ground, which is rllab's margin.
             assert data.ncon == 4
             for contact in data.contact:
                 assert contact.includemargin == 0.01
@@ -150,7 +153,8 @@ def test_a_dropped_ant_comes_to_rest_on_every_step(member):
             feet = {f"{which}_ankle_geom" for which in ("left", "right", "third", "fourth")}
             touching = {frozenset(model.geom(geom).name for geom in contact.geom) for contact in data.contact}
             assert touching == {frozenset([foot, f"block_{i}" if height else "ground"]) for foot in feet}
-            # As high above this step as above any other: lower legs of 0.4·√2, 30° down, of radius 0.08.
+            # The height above the step is the same for all steps. The lower legs have length 0.4·√2 and radius 0.08,
+            # and point 30° down.
             assert data.qpos[2] - height == pytest.approx(
                 0.4 * math.sqrt(2) * math.sin(math.pi / 6) + 0.08 + 0.0093, abs=1e-3
             )
@@ -167,12 +171,12 @@ def test_nothing_passes_the_walls(member):
         for z in (0.5, 1.5)
         for angle in angles
     ]
-    # Nobody jumps as fast as this: 99.9 % of what full random controls give is below 6.3.
+    # The throws are faster than any jump: under full random controls, 99.9 % of the speeds are below 6.3.
     for starts, steps in (throws, 30), ([expected_start(member, seed) for seed in range(12)], 400):
         controls = np.sign(np.random.default_rng(1).normal(size=(len(starts), steps, 8)))
         places = fly(member, starts, controls)
         assert np.all((places >= [-1.0, south]) & (places <= [7.0, north]))
-        if starts is throws:  # which come to the walls: legs reach 0.9 from the torso's centre
+        if starts is throws:  # the throws reach the walls: legs reach 0.9 from the torso's centre
             low, high = places.min(axis=(0, 1)), places.max(axis=(0, 1))
             assert np.all((low <= [-0.1, south + 0.9]) & (high >= [6.1, north - 0.9]))
 
@@ -284,7 +288,8 @@ def test_the_fleet_steps_as_a_plain_loop_of_mujoco_does(threads):
         name = ("Down", "Up")[member]
         start = states[0, station]
         np.testing.assert_allclose(start, expected_start(name, station), atol=1e-15)
-        # To the bit: with MuJoCo's warm start they would differ by 1e-10 to 1e-7 here, and by metres after 400 steps.
+        # The states are equal to the bit. With MuJoCo's warm start they would differ by 1e-10 to 1e-7 here, and by
+        # metres after 400 steps.
         np.testing.assert_array_equal(states[1:, station], plain_loop(name, start, actions[:, station]))
     np.testing.assert_array_equal(particles, states[:, :, 1:3].astype(np.float32))
 
@@ -322,14 +327,14 @@ def test_stations_that_are_not_asked_stand_still_and_others_do_not_notice():
     np.testing.assert_array_equal(board.observations[1], observations[0, 1])
     fleet.close()
     fleet.close()
-    fleet.step(board, np.array([1]), actions[0])  # which starts the threads again
+    fleet.step(board, np.array([1]), actions[0])  # this starts the threads again
     np.testing.assert_array_equal(fleet.states[1], states[1, 1])
     np.testing.assert_array_equal(board.observations[2], observations[-1, 2])
     fleet.close()
 
 
 def test_a_simulation_that_goes_wrong_stops_the_run_with_the_members_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # where MuJoCo writes a log
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes a log into the working folder
     env = AntStairs("Up")
     env.reset(seed=0)
     with pytest.raises(RunError, match="environment Up: the simulation of the Ant diverged"):
@@ -364,7 +369,7 @@ def test_the_class_has_the_members_of_the_paper():
         assert member.observation_space == gymnasium.spaces.Box(-np.inf, np.inf, (29,), np.float32)
         assert member.action_space == gymnasium.spaces.Box(-1, 1, (8,), np.float32)
         assert (member.feature_size, member.time_limit) == (2, math.inf)
-        # Patches tile the map: blocks, the rest wall.
+        # Patches cover the whole map: blocks, and walls elsewhere.
         assert member.map.extent == (-1, 7, -1, 5)
         assert sum(math.prod(patch.size) for patch in member.map.patches) == 48
     assert [(patch.corner, patch.size) for patch in up.map.patches] == [
@@ -387,11 +392,11 @@ def test_classes_that_differ_can_be_told_apart():
     assert others[3]["Up"].observation_space.shape == (30,)
 
 
-# ---------------------------------------------------------------- pictures, and what may be missing
+# ---------------------------------------------------------------- pictures, and missing libraries
 
 
 def python(program: str, **variables: str) -> str:
-    """What a fresh interpreter prints on a machine without a display."""
+    """Return what a program prints in a fresh interpreter, as on a machine without a display."""
     kept = {name: value for name, value in os.environ.items() if "DISPLAY" not in name and name != "MUJOCO_GL"}
     environment = {**kept, **variables}
     command = [sys.executable, "-W", "ignore", "-c", program]
@@ -414,7 +419,7 @@ def test_a_picture_shows_the_ant_or_a_sentence_says_what_is_missing():
         np.testing.assert_array_equal(env.render(), first)
         env.data.qpos[0] += 2.0
         moved = env.render()
-        # The Ant is orange: red is far above blue nowhere else.
+        # The Ant is orange: only there is red far above blue.
         ants = [np.argwhere(picture[..., 0] > picture[..., 2] + 60.0) for picture in (first, moved)]
         assert ants[1][:, 1].mean() > ants[0][:, 1].mean() + 50
     env.close()

@@ -1,11 +1,18 @@
 """αMEPOL, and MEPOL, which is αMEPOL with α = 1.
 
-In the words of this folder: a *member* is one environment of the class. A *mini-batch* is B trajectories in one member,
-which was drawn from p_M; an epoch has M = N/B mini-batches. A *particle* holds the numbers of a reached state that the
-entropy is taken over. The particles of a mini-batch have one entropy. The *tail* of a policy is the ⌈αM⌉ mini-batches
-whose entropy under it is lowest: it is chosen anew for every θ_h. A *neighbourhood* holds the k nearest neighbours of
-each particle within its mini-batch. What a policy has *perceived* is the observation and what its memory adds. Steps
-after an early end are not *valid*. Equations (E…) and (D…) are those of docs/method.md.
+The words of this folder:
+
+- A *member* is one environment of the class.
+- A *mini-batch* holds B trajectories in one member, which is drawn from p_M. An epoch has M = N/B mini-batches.
+- A *particle* holds the numbers of a reached state that count for the entropy. The particles of a mini-batch give one
+  entropy.
+- The *tail* of a policy is the ⌈αM⌉ mini-batches with the lowest entropies under that policy. The tail is chosen anew
+  for every iterate θ_h of an update.
+- A *neighbourhood* holds the k nearest neighbours of each particle within its mini-batch.
+- The *perceived* input of a policy is the observation together with what the memory adds to it.
+- A step is *valid* unless it comes after an early end of its trajectory.
+
+Equations (E…) and (D…) are those of docs/method.md.
 
 Read `update.py` first (one seed), then `epoch.py` (all seeds) and `run.py`.
 """

@@ -1,4 +1,4 @@
-"""When the baseline b of the on-policy gradient pays: (D6) and (D7) of one epoch."""
+"""The trade-off of the baseline b of the on-policy gradient between bias and variance: (D6) and (D7) of one epoch."""
 
 import math
 from dataclasses import dataclass
@@ -17,39 +17,41 @@ from alphamepol.policies.policy import Policy
 from alphamepol.sampling.trajectories import Trajectories
 
 FEWEST_IN_TAIL = 3
-"""The fewest mini-batches in the tail for which the baseline is judged; the one at the VaR has weight 0 in (E9)."""
+"""The smallest number of mini-batches in the tail for which the baseline is judged. The mini-batch at the VaR has
+weight 0 in (E9)."""
 
 
 @dataclass(frozen=True)
 class BaselineTradeOff:
-    """How many samples it takes before the gradient without the baseline b is the better one.
+    """The number of samples from which on the gradient without the baseline b is better, and what it depends on.
 
-    All is of one direction u of the parameters: the samples are f·u, one for each mini-batch.
+    All numbers are measured along one direction u of the parameters. The scores are f·u, one for each mini-batch.
     """
 
     value_at_risk: float
     largest_score: float
-    """U: of |f·u|."""
+    """U, the largest |f·u|."""
     range: float
-    """1/η: between the largest and the smallest sample of the gradient without b, f·u (H − VaR) in the tail, else 0."""
+    """1/η, the difference between the largest and the smallest sample of the gradient without b. A sample is
+    f·u (H − VaR) in the tail, and 0 outside of it."""
     bias_bound: float
-    """U α |b|."""
+    """U α |b|, an upper bound of the bias."""
     bias: float
-    """The absolute change of the mean gradient that b was measured to cause, noise included."""
+    """The absolute change of the mean gradient that b causes, as measured, noise included."""
     samples: float
-    """n* (D6); infinite if nothing is to be gained by more."""
+    """n* of (D6), a number of samples; infinite if the bound of the bias is 0."""
     crossing: float
-    """(D7): where the mean squared errors of the two cross; 0 if that without b is smaller always, infinite if no bias
-    was found beyond chance."""
+    """(D7), the number of samples at which the mean squared errors of the two gradients are equal. It is 0 if the
+    error without b is always smaller, and infinite if no bias was found beyond chance."""
 
 
 def measure_baseline_trade_off(
     policy: Policy, trajectories: Trajectories, entropies: Float[Array, " minibatches"], alpha: float
 ) -> BaselineTradeOff | None:
-    """(D6) and (D7) of one seed's epoch, along one direction.
+    """Measure (D6) and (D7) for one seed's epoch, along one direction of the parameters.
 
-    The first half of the mini-batches gives the direction, its gradient; the gradients of the second half are projected
-    on it. None if there are too few mini-batches in the tail.
+    The direction is the gradient of the first half of the mini-batches. The gradients of the second half are projected
+    on this direction. Return None if there are too few mini-batches in the tail.
     """
     half = len(entropies) // 2
     if half == 0 or risk_tail_count(alpha, len(entropies) - half) < FEWEST_IN_TAIL:
@@ -61,13 +63,13 @@ def measure_baseline_trade_off(
 
 @partial(jax.jit, static_argnums=(3, 4))
 def _scores_for_baseline(policy, trajectories, entropies, half: int, tail: int) -> Float[Array, " minibatches"]:
-    """The scores of the later mini-batches along the gradient of the earlier ones, scaled to length 1."""
+    """Return the scores of the later mini-batches along the gradient of the earlier ones, scaled to length 1."""
     earlier, later = (
         jax.tree.map(lambda leaf, of=of: leaf[of], trajectories) for of in (slice(half), slice(half, None))
     )
     gradient = on_policy_gradient(policy, earlier, entropies[:half], tail_size=tail, baseline=False)
     flat, unravel = ravel_pytree(gradient)
-    # With a tail of one, the gradient without b is zero: any direction will do.
+    # The gradient without b is zero if the tail has one mini-batch. Then any direction can be used.
     length = jnp.linalg.norm(flat)
     direction = unravel(jnp.where(length > 0, flat / jnp.where(length > 0, length, 1.0), flat.size**-0.5))
     scores = log_probability_scores_along(policy, direction, later.perceived, later.actions)
@@ -82,9 +84,10 @@ def baseline_trade_off_of_scores(
     confidence: float = 0.05,
     accuracy: float = math.inf,
 ) -> BaselineTradeOff:
-    """(D6) and (D7), from the scores f·u and entropies of mini-batches, of which `tail` are the worst.
+    """Compute (D6) and (D7) from the scores f·u and the entropies of mini-batches, of which `tail` are in the tail.
 
-    `confidence` is δ; `accuracy` is Δ, what the gradient is to be known to if that is less than the bias.
+    `confidence` is δ. `accuracy` is Δ, the wanted accuracy of the gradient; it counts if it is less than the bound of
+    the bias.
     """
     alpha = tail / len(entropies)
     order = np.argsort(entropies, kind="stable")
@@ -112,7 +115,10 @@ def baseline_trade_off_of_scores(
 
 
 def samples_needed_without_baseline(confidence: float, range_: float, accuracy: float) -> float:
-    """n of Hoeffding's inequality: the mean of so many samples is within `accuracy` with probability 1 − δ."""
+    """Return n of Hoeffding's inequality: the mean of n samples is within `accuracy` with probability 1 − δ.
+
+    `confidence` is δ.
+    """
     if range_ == 0:
         return 0.0
     return math.inf if accuracy == 0 else math.log(2 / confidence) * range_**2 / (2 * accuracy**2)

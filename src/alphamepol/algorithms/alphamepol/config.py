@@ -16,48 +16,72 @@ class AlphaMepolSettings:
     """The inputs of the paper's Algorithms 1 and 2 that no other algorithm has."""
 
     alpha: float = 0.2
-    """Percentile α in (0, 1]: the objective is the mean of the worst α-fraction of entropies. 1 is MEPOL."""
+    """The percentile α in (0, 1]: the objective is the mean of the worst α-fraction of entropies. α = 1 is MEPOL."""
     epochs: int = 150
-    """How often samples are collected and the policy is improved from them."""
+    """The number of epochs. Each epoch collects samples and improves the policy with them."""
     trajectories: int = 200
-    """N, the trajectories of an epoch; a multiple of --batch."""
+    """N, the number of trajectories in an epoch. It must be a multiple of --batch."""
     learning_rate: float = 1e-5
-    """β, the rate of Adam."""
+    """β, the learning rate of Adam."""
     trust_region: float = 15.0
-    """δ, the largest KL divergence (E6) from the state distribution of the policy that sampled an epoch to that of the
-    improved one, all mini-batches taken together."""
+    """δ, the largest KL divergence (E6) that an epoch may cause.
+    It is from the state distribution of the sampling policy to that of the improved one, over all mini-batches."""
     max_off_policy_iterations: int = 30
-    """The most gradient steps that one epoch's samples are used for."""
+    """The largest number of off-policy gradient steps per epoch, all with the same samples."""
     gradient_share: float = 1.0
-    """With α = 1, off-policy: each iteration's gradient uses a random subset of the mini-batches, this share of them.
-    0.2 makes MEPOL learn from as many samples as αMEPOL with α = 0.2. Otherwise it is not used."""
+    """The share of the mini-batches that a gradient step uses. Each step draws a random subset of this size.
+    The share is used only with α = 1 and off-policy updates.
+    0.2 lets MEPOL learn from as many samples as αMEPOL with α = 0.2."""
     update: Literal["off-policy", "on-policy"] = "off-policy"
-    """off-policy: several importance-weighted steps per epoch; on-policy: one REINFORCE step."""
+    """The kind of update:
+    off-policy: several importance-weighted steps per epoch;
+    on-policy: one REINFORCE step per epoch."""
     baseline: bool = True
-    """On-policy only: use the baseline b = -VaR, which trades a little bias for less variance."""
+    """Use the baseline b = -VaR in on-policy updates: it adds a little bias and reduces the variance.
+    Off-policy updates have no baseline, and then this option must stay on."""
     initial_mean: Literal["none"] | tuple[float, ...] = "none"
-    """The constant action that the policy's mean is regressed to before epoch 0, one number per component, or none."""
+    """The constant action that the policy's mean is regressed to before epoch 0, one number per action component.
+    none: no regression."""
     probabilities: tuple[float, ...] = ()
-    """p_M, one number per member, summing to 1; the class's own if not given. `0 1` trains a specialist."""
+    """p_M, one probability per member; their sum must be 1. The default is the class's own p_M.
+    In a class of two members, `0 1` trains a specialist on the second."""
 
 
 @dataclass(frozen=True)
 class PretrainConfig(RunSettings, PolicySettings, SampleSettings, AlphaMepolSettings):
-    """Everything that decides what a pre-training run computes, beside the class of environments."""
+    """The settings of pre-training. Together with the class of environments they decide what a run computes.
+
+    The defaults are the paper's settings for `gridworld-slope`, except `seeds` and `initial_mean`. `preset` returns the
+    settings for other classes.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+
+    config = am.PretrainConfig(alpha=0.2, epochs=50)
+    config.check()
+    print(config.minibatches)  # 40: the 200 trajectories of an epoch make mini-batches of 5
+    ```
+    """
 
     evaluation_batches: int = 40
-    """Mini-batches per member in the evaluation of the final policies."""
+    """The number of mini-batches per member in the evaluation of the final policies."""
     diagnostics: bool = False
-    """Measure along the way how far apart the members are, and the paper's bounds: more numbers of every epoch, and a
-    picture of them. What is learned does not depend on it."""
+    """Measure in every epoch how far apart the members are, and the paper's bounds.
+    This adds numbers to every epoch, and a figure. It does not change what is learned."""
 
     @property
     def minibatches(self) -> int:
-        """M = N/B, the mini-batches of an epoch. Each is B trajectories in one member, and has one entropy."""
+        """M = N/B, the number of mini-batches in an epoch.
+
+        Each mini-batch holds B trajectories in one member and has one entropy.
+        """
         return self.trajectories // self.batch
 
     @property
     def method(self) -> str:
+        """The name of the method in files: "mepol" if α = 1, else "alphamepol"."""
         return "mepol" if self.alpha == 1 else "alphamepol"
 
     @property
@@ -67,7 +91,7 @@ class PretrainConfig(RunSettings, PolicySettings, SampleSettings, AlphaMepolSett
         return method if self.memory == "none" else f"{method}, memory {self.memory}"
 
     def check(self) -> None:
-        """Raise an `InputError` on the first field that cannot be."""
+        """Raise an `InputError` for the first field whose value is not allowed."""
         for field in ("alpha", "gradient_share"):
             if not 0 < getattr(self, field) <= 1:
                 raise InputError(f"{field}: {getattr(self, field)} was given; it must be above 0 and at most 1")
@@ -80,7 +104,7 @@ class PretrainConfig(RunSettings, PolicySettings, SampleSettings, AlphaMepolSett
             check_field_above_zero(self, field)
         check_policy_settings(self)
         if not self.baseline and self.update == "off-policy":
-            raise InputError("baseline: it can be left out with --update on-policy only")
+            raise InputError("baseline: False was given; it must be True unless --update is on-policy")
         if self.initial_mean == ():
             raise InputError("initial_mean: no number was given; give one per action component, or none")
         if self.initial_mean != "none" and not all(math.isfinite(value) for value in self.initial_mean):

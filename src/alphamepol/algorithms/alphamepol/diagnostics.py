@@ -1,4 +1,4 @@
-"""Measures an epoch for `diagnostics`: distances between members, and the paper's bounds (D1)–(D7)."""
+"""The diagnostics of an epoch: distances between members, and the paper's bounds (D1)–(D7)."""
 
 import math
 from typing import Any
@@ -21,7 +21,8 @@ from alphamepol.runs.loop import LoopState
 from alphamepol.sampling.trajectories import Trajectories
 
 POINTS = 200
-"""Particles of a member that Wasserstein distances are taken on: half as many take a sixth of the time."""
+"""The number of particles per member for Wasserstein distances. It is half the number that `check` uses, and takes a
+sixth of the time."""
 
 
 def epoch_diagnostics(
@@ -32,9 +33,9 @@ def epoch_diagnostics(
     trajectories: Trajectories,
     report: EpochReport,
 ) -> list[dict[str, Any]]:
-    """For each seed, numbers of the policy that sampled the epoch, of the members that it met.
+    """Measure, for each seed, the policy that sampled the epoch and the members that were drawn in it.
 
-    What cannot be known, or is infinite, is left out.
+    Numbers that are infinite or cannot be measured are left out.
     """
     state, trajectories, report = move_to_one_device((state, trajectories, report))
     with using_one_device():

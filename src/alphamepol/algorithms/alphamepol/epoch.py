@@ -1,7 +1,7 @@
-"""One epoch of pre-training for all seeds: draw members, collect, find neighbours, improve.
+"""One epoch of pre-training for all seeds: draw members, collect trajectories, find neighbours, improve the policies.
 
 Policies, learners, trajectories and keys have a leading axis over the seeds. `map_leading_axis` maps the update of one
-seed over it; its keyword arguments are the same for all.
+seed over this axis; its keyword arguments are the same for all seeds.
 """
 
 from collections.abc import Sequence
@@ -38,11 +38,12 @@ from alphamepol.sampling.trajectories import Trajectories
 def run_epoch(
     state: LoopState, epoch: int, plan: SamplePlan, config: PretrainConfig, stopwatch: Stopwatch
 ) -> tuple[LoopState, EpochReport, Trajectories]:
-    """Improve every seed's policy by one epoch; returns the new state, a report, and the samples that were used.
+    """Improve every seed's policy by one epoch. Return the new state, a report, and the samples of the epoch.
 
-    `state.keys` stay the same: the number of the epoch is folded into them. After the update the scales of the
-    policies' memory and inputs take in the epoch's samples; no KL bounds that change, which becomes smaller with the
-    number of samples. The units of particles never change, so that entropies of different epochs can be compared.
+    `state.keys` stay the same: the number of the epoch is folded into them. After the update, the scales of the
+    policies' memory and inputs are measured again, with the epoch's samples added. The trust region does not limit this
+    change of the scales; the change becomes smaller as the number of samples grows. The units of particles never
+    change, so that entropies of different epochs can be compared.
     """
     when, policies = f"epoch {epoch}", state.learners.policy
     with stopwatch.phase(SAMPLING):
@@ -102,7 +103,7 @@ def _improve_seeds_on_policy(learners, trajectories, neighbourhood, settings: On
 
 
 def check_epoch_learned(learner: Learner, report: EpochReport, seeds: Sequence[int], when: str) -> None:
-    """Stop when learning has made a policy, or the estimates of it, not finite."""
+    """Raise a `RunError` if a policy or its estimates are not finite after the update."""
     judged = (learner.policy, report.kl, report.objective_after)
     finite = [np.isfinite(leaf).reshape(len(seeds), -1).all(axis=1) for leaf in jax.device_get(jax.tree.leaves(judged))]
     lost = np.flatnonzero(~np.all(finite, axis=0))

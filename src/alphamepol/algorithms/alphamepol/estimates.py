@@ -1,4 +1,7 @@
-"""Entropies and KL of an epoch under a policy that did not sample it, by importance weights: (E4) to (E6)."""
+"""The estimates by importance weights, (E4) to (E6).
+
+They are the entropies and the KL of an epoch under a policy that did not sample it.
+"""
 
 from functools import partial
 
@@ -17,19 +20,22 @@ from alphamepol.sampling.trajectories import Trajectories
 
 
 class Estimates(eqx.Module):
-    """The estimates of one pass over all samples with a policy."""
+    """The estimates for one policy, from one pass over all samples of an epoch."""
 
     log_ratios: Float[Array, "minibatches batch time"]
     entropies: Float[Array, " minibatches"]
     kl: Float[Array, ""]
     gradient: Policy | None = None
-    """The gradient of the mean of all entropies, from `estimate_with_gradient`; None if it is taken apart."""
+    """The gradient of the mean of all entropies, from `estimate_with_gradient`; None if it is computed separately."""
 
 
 def estimate_entropies_and_kl(
     log_ratios: Float[Array, "minibatches batch time"], trajectories: Trajectories, neighbourhood: Neighbourhood
 ) -> tuple[Float[Array, " minibatches"], Float[Array, ""]]:
-    """Entropy of every mini-batch (E5) and KL of the epoch (E6) under a policy with these ln π_θ'/π_θ (E4)."""
+    """Estimate the entropy of every mini-batch (E5) and the KL of the epoch (E6) under a policy θ'.
+
+    `log_ratios` are ln π_θ'/π_θ of every action (E4), where θ sampled the epoch.
+    """
     log_weights, masses = estimated_weights_and_masses(log_ratios, trajectories, neighbourhood)
     return jax.vmap(entropy_of_masses)(neighbourhood, masses), kl_of_masses(neighbourhood, log_weights, masses)
 
@@ -37,7 +43,7 @@ def estimate_entropies_and_kl(
 def estimated_weights_and_masses(
     log_ratios: Float[Array, "minibatches batch time"], trajectories: Trajectories, neighbourhood: Neighbourhood
 ) -> tuple[Float[Array, "minibatches particles"], Float[Array, "minibatches particles"]]:
-    """ln ŵ (E4) of every particle, and W_t of (E5)."""
+    """Return ln ŵ (E4) and W_t (E5) of every particle."""
     log_weights = estimated_log_weights(log_ratios, trajectories)
     return log_weights, map_leading_axis(neighbour_masses_for_entropy)(neighbourhood, log_weights)
 
@@ -45,8 +51,11 @@ def estimated_weights_and_masses(
 def estimated_log_weights(
     log_ratios: Float[Array, "minibatches batch time"], trajectories: Trajectories
 ) -> Float[Array, "minibatches particles"]:
-    """ln ŵ (E4) of every particle, not normalised: the sum of log-ratios up to the action that reached it; −∞ where the
-    step is not valid. (E5) normalises over a mini-batch, (E6) over the epoch, of which each mini-batch has a share."""
+    """Return ln ŵ (E4) of every particle, not normalised.
+
+    This is the sum of the log-ratios up to the action that reached the particle, and −∞ if the step is not valid. (E5)
+    normalises the weights over a mini-batch. (E6) normalises them over the epoch, in which each mini-batch has a share.
+    """
     log_weights = jnp.where(trajectories.valid, jnp.cumsum(log_ratios, axis=-1), -jnp.inf)
     return log_weights.reshape(len(log_weights), -1)
 
@@ -57,24 +66,24 @@ def estimate_with_gradient(
     neighbourhood: Neighbourhood,
     sampling_log_probs: Float[Array, "minibatches batch time"],
 ) -> Estimates:
-    """Estimate entropies and KL of a policy without recurrence, and take the gradient (E8) in the same pass.
+    """Estimate the entropies and the KL, and compute the gradient (E8) in the same pass.
 
-    An entropy needs its mini-batch alone. So a group of mini-batches goes forward through the network and, while the
-    hidden values are at hand, back. That takes three quarters of the work of a forward pass over all mini-batches
-    followed by `tail_gradient` of all.
+    The policy must have no recurrence. The entropy of a mini-batch depends on that mini-batch alone. So a group of
+    mini-batches goes forward through the network, and back at once, while its hidden values are still in memory. This
+    takes three quarters of the work of a forward pass over all mini-batches followed by `tail_gradient` of all.
     """
     minibatches = len(neighbourhood.valid)
 
     def summed(log_ratios, samples, neighbours):
-        """The sum of entropies, whose gradient is taken; and log-weights, masses and entropies beside it."""
+        """Return the sum of the entropies, which is differentiated, and the log-weights, masses and entropies."""
         log_weights, masses = estimated_weights_and_masses(log_ratios, samples, neighbours)
         entropies = jax.vmap(entropy_of_masses)(neighbours, masses)
         return jnp.sum(entropies), (log_weights, masses, entropies)
 
     def add_group(policy: Policy, total: Policy, group) -> tuple[Policy, tuple[Array, ...]]:
-        """Add the gradient of a group of mini-batches to the total; returns the estimates of each of them, too."""
+        """Add the gradient of a group of mini-batches to the total. Return also the group's weights and entropies."""
         samples, neighbours, sampled = group
-        # A policy that acts on rows takes what was perceived as it is: `network_inputs` would change nothing.
+        # `network_inputs` is not needed: without recurrence the network takes what was perceived as it is.
         rows = tuple(leaf.reshape(-1, *leaf.shape[3:]) for leaf in (samples.perceived, samples.actions))
         log_probs, vjp = jax.vjp(lambda policy: log_probabilities_of_rows(policy, *rows), policy)
         log_ratios = log_probs.reshape(sampled.shape) - sampled
@@ -83,7 +92,7 @@ def estimate_with_gradient(
         return jax.tree.map(jnp.add, total, gradient), (log_ratios, log_weights, masses, entropies)
 
     def of_device(policy: Policy, *some) -> tuple[Policy, tuple[Array, ...]]:
-        """The gradient of a device's mini-batches, with an axis over devices, and the estimates of each of them."""
+        """Return the gradient of a device's mini-batches, with an axis over devices, and the estimates of each."""
         count = len(some[-1])
         together = largest_divisor_for_mapping(count, mapped_rows_per_product() // neighbourhood.valid[0].size)
         groups = jax.tree.map(lambda leaf: leaf.reshape(-1, together, *leaf.shape[1:]), some)

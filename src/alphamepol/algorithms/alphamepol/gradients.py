@@ -1,4 +1,4 @@
-"""Gradients of the objective: (E8) off-policy, (E8') and (E9) on-policy."""
+"""The gradients of the objective: (E8) off-policy, (E8') and (E9) on-policy."""
 
 import jax
 import jax.numpy as jnp
@@ -19,11 +19,11 @@ def tail_gradient(
     neighbourhood: Neighbourhood,
     chosen: Int[Array, " chosen"],
 ) -> Policy:
-    """(E8): the gradient of the mean importance-weighted entropy of the mini-batches `chosen`, given by their indices:
-    the tail, or a random subset of it. `log_ratios` are those of the policy.
+    """Return (E8), the gradient of the mean importance-weighted entropy of the chosen mini-batches.
 
-    Only those are differentiated. By the chain rule over ln π: first the few numbers ∂H/∂ ln π(a_t|s_t), then
-    one backward pass through the network.
+    `chosen` holds the indices of the tail, or of a random subset of the tail. `log_ratios` are those of `policy`. Only
+    the chosen mini-batches are differentiated, by the chain rule over ln π: first the few numbers ∂H/∂ ln π(a_t|s_t),
+    then one backward pass through the network.
     """
     samples, neighbours, log_ratios = jax.tree.map(lambda leaf: leaf[chosen], (trajectories, neighbourhood, log_ratios))
 
@@ -44,9 +44,9 @@ def on_policy_gradient(
     tail_size: int,
     baseline: bool,
 ) -> Policy:
-    """The REINFORCE gradient of the tail: (E8') with the baseline b = −VaR, (E9) without it.
+    """Return the REINFORCE gradient of the tail: (E8') with the baseline b = −VaR, (E9) without it.
 
-    (E9) weighs the scores of a mini-batch by H − VaR. Adding VaR, which is subtracting b, leaves H: that is (E8').
+    (E9) weights the scores of a mini-batch by H − VaR. Subtracting b adds VaR to this weight and leaves H, as in (E8').
     """
     tail = jnp.argsort(entropies)[:tail_size]
     samples = jax.tree.map(lambda leaf: leaf[tail], trajectories)

@@ -1,4 +1,4 @@
-"""Log-probabilities of many trajectories, and their gradient, in pieces that fit the machine."""
+"""The log-probabilities of many trajectories, and their gradient, computed in pieces that fit the machine."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ def log_probabilities(
     perceived: Shaped[Array, "*batch time inputs"],
     actions: Shaped[Array, "..."],
 ) -> Float[Array, "*batch time"]:
-    """ln π of every action."""
+    """Return ln π of every action."""
     *batch, time, _ = perceived.shape
     trajectories = (
         _flat_rows_of_log_probabilities(perceived, len(batch)),
@@ -26,9 +26,9 @@ def log_probabilities(
 def _log_probabilities_of_trajectories(
     policy: Policy, perceived: Shaped[Array, "batch time inputs"], actions: Shaped[Array, "batch time ..."]
 ) -> Float[Array, "batch time"]:
-    # A recurrent memory goes through all trajectories side by side, step by step; the rest goes piece by piece.
+    # A recurrent memory processes all trajectories side by side, step by step. The rest is computed piece by piece.
     inputs = jax.vmap(policy.network_inputs)(perceived)
-    # What happens inside a piece is computed again for the gradient, so that memory stays that of one piece.
+    # The gradient computes the hidden values of a piece again, so that it needs the memory of one piece only.
     of_rows = jax.checkpoint(lambda *rows: log_probabilities_of_rows(policy, *rows), prevent_cse=False)
     most = mapped_rows_per_product(policy.trunk.pixels if policy.trunk else 0)
     return map_rows(
@@ -39,7 +39,7 @@ def _log_probabilities_of_trajectories(
 def log_probabilities_of_rows(
     policy: Policy, inputs: Shaped[Array, "rows network_inputs"], actions: Shaped[Array, "rows ..."]
 ) -> Float[Array, " rows"]:
-    """ln π of every action, all at once."""
+    """Return ln π of every action, computed for all rows at once."""
     outputs = policy.network_of_rows(inputs)
     return jax.vmap(lambda output, action: policy.head(output).log_prob(action))(outputs, actions)
 
@@ -50,10 +50,10 @@ def score_sum_of_log_probabilities(
     actions: Shaped[Array, "..."],
     coefficients: Float[Array, "*batch time"],
 ) -> Policy:
-    """Σ c_t ∇ ln π(a_t|s_t) over all steps."""
+    """Return Σ c_t ∇ ln π(a_t|s_t) over all steps, where c are the coefficients."""
 
     def of_some(policy, perceived, actions, coefficients) -> Policy:
-        """Stacked with those of other devices."""
+        """Return the sum over one device's steps, with a leading axis over devices."""
         summed = jax.grad(
             lambda policy: jnp.sum(coefficients * _log_probabilities_of_trajectories(policy, perceived, actions))
         )(policy)
@@ -71,7 +71,7 @@ def score_sum_of_log_probabilities(
 
 
 def _flat_rows_of_log_probabilities(leaf: Shaped[Array, "..."], axes: int) -> Shaped[Array, "rows ..."]:
-    """The first axes as one."""
+    """Merge the first axes into one."""
     return leaf.reshape(-1, *leaf.shape[axes:])
 
 
@@ -81,5 +81,5 @@ def log_probability_scores_along(
     perceived: Shaped[Array, "*batch time inputs"],
     actions: Shaped[Array, "..."],
 ) -> Float[Array, "*batch time"]:
-    """∇ ln π of every action, in one direction of the parameters."""
+    """Return the derivative of ln π of every action along one direction of the parameters."""
     return jax.jvp(lambda policy: log_probabilities(policy, perceived, actions), (policy,), (direction,))[1]

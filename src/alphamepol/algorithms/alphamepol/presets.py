@@ -1,4 +1,4 @@
-"""Named settings of pre-training: a preset gives every field a value, and single ones can be overridden."""
+"""The presets of pre-training. A preset gives every setting a value; single settings can be overridden."""
 
 import dataclasses
 from pathlib import Path
@@ -12,8 +12,9 @@ from alphamepol.settings.conversion import settings_from_dict
 
 Preset = Literal["paper", "authors", "quick", "own"]
 
-# Twenty trajectories a mini-batch: where each goes its own round, as a pendulum does, five are measured mostly against
-# themselves, and learning then makes all of them go the same large round (docs/environments.md).
+# A mini-batch has 20 trajectories instead of the paper's 5. In some environments, such as a pendulum, every trajectory
+# follows an orbit of its own. With 5 trajectories most neighbours of a particle are then from its own trajectory, and
+# learning makes all trajectories follow the same large orbit (docs/environments.md).
 OWN = PretrainConfig(
     epochs=50,
     horizon=200,
@@ -23,23 +24,51 @@ OWN = PretrainConfig(
     initial_log_std=-0.5,
     normalise=True,
 )
-"""The settings for a class that the paper does not have, whose units are not known."""
+"""The settings for a class that the paper does not have. The units of such a class are not known."""
 
 
 def quick_alphamepol_preset(config: PretrainConfig) -> PretrainConfig:
-    """Settings of a small network, fewer samples and a higher rate: a minute a seed on two cores."""
+    """Return the settings with a small network, fewer samples, a higher learning rate and one seed.
+
+    A seed then takes a minute on two cores.
+    """
     return dataclasses.replace(config, epochs=40, trajectories=100, hidden=(64, 64), learning_rate=3e-4, seeds=1)
 
 
 def preset(name: Preset, environment_class: str | Named) -> PretrainConfig:
-    """The settings of a preset for a class.
+    """Return the settings of pre-training that a preset has for a class of environments.
 
-    - `paper`: the paper's table; ten seeds. Only for the paper's classes.
-    - `authors`: the same, with the values of the authors' published scripts where they differ.
-    - `quick`: a small network, fewer samples and a higher rate; a minute a seed on two cores; one seed.
-    - `own`: for a class of one's own, whose units are not known; one seed.
+    **Arguments**
 
-    `environment_class` is a class or its name; any class that the package does not know is one's own.
+    - `name`: the name of the preset:
+        - `"paper"`: the settings in the paper's table, with ten seeds. Only classes with a name have this preset.
+        - `"authors"`: like `"paper"`, but with the values of the authors' published scripts where they differ. Only
+          the paper's classes have this preset.
+        - `"quick"`: a small network, fewer samples, a higher learning rate and one seed, which takes a minute on two
+          cores.
+        - `"own"`: the settings for a class of your own, whose units are not known, with one seed.
+    - `environment_class`: a class of environments or its name. Any class that the package does not know is a class of
+      your own.
+
+    **Returns**
+
+    A `PretrainConfig`. Change single fields with `dataclasses.replace`.
+
+    **Raises**
+
+    - `InputError`: if no preset has this name, or if `"paper"` or `"authors"` is asked for and the paper does not have
+      the class.
+
+    **Example**
+
+    ```python
+    import dataclasses
+
+    import alphamepol as am
+
+    config = dataclasses.replace(am.preset("quick", "gridworld-slope"), alpha=0.5)
+    print(config.epochs, config.alpha)  # 40 0.5
+    ```
     """
     class_name = registered_name(environment_class)
     if name not in get_args(Preset):
@@ -56,17 +85,17 @@ def preset(name: Preset, environment_class: str | Named) -> PretrainConfig:
 
 
 def usual_preset(class_name: str) -> Preset:
-    """The preset of a class unless another is asked for."""
+    """Return the default preset of a class: `paper` if the class has it, else `own`."""
     entry = find_registered_class(class_name)
     return "paper" if entry and entry.settings("paper", PretrainConfig) else "own"
 
 
 def usual_preset_settings(class_name: str, run: str | Path | None = None) -> PretrainConfig:
-    """The settings of a run, if it is one of pre-training on the class; else those of the usual preset."""
+    """Return the settings of a run if it pre-trained on the class, else those of the default preset of the class."""
     described = {} if run is None else read_config_json(Path(run))
     if described.get("class") == class_name and described.get("command") == "pretrain":
         try:
             return settings_from_dict(PretrainConfig, described["config"])
         except (KeyError, TypeError, AttributeError):
-            pass  # whoever reads the run says what is wrong
+            pass  # the function that reads the run reports the error
     return preset(usual_preset(class_name), class_name)

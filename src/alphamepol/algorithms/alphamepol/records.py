@@ -1,4 +1,4 @@
-"""Writes down a run: the metrics of each epoch, and the summary of the whole."""
+"""The records of a run of pre-training: the metrics of each epoch, and the summary of the run."""
 
 from typing import Any
 
@@ -17,7 +17,9 @@ from alphamepol.runs.loop import LoopState
 from alphamepol.sampling.trajectories import Trajectories
 
 FIRST_EPOCHS = 10
-"""Epochs whose tail the summary tells of: what a run learned from at its beginning."""
+"""The number of epochs, from the first on, whose tails the summary reports as `first_tail_share`.
+
+The members in these tails are those that the run learned from at its beginning."""
 
 
 def alphamepol_record_lines(
@@ -29,14 +31,14 @@ def alphamepol_record_lines(
     state: LoopState,
     seconds: dict[str, float],
 ) -> list[dict[str, Any]]:
-    """One line per seed for metrics.jsonl.
+    """Return the lines of an epoch for metrics.jsonl, one per seed.
 
-    `objective`, `mean_entropy`, `entropy` and `tail_share` are of the policy that sampled the epoch, which has seen
-    `epoch` epochs; `objective_after`, `kl`, `effective_share` and `sigma` are of the one that came out. Seconds are of
-    all seeds together.
+    `objective`, `mean_entropy`, `entropy` and `tail_share` describe the policy that sampled the epoch, which has
+    learned from `epoch` epochs before. `objective_after`, `kl`, `effective_share` and `sigma` describe the policy after
+    the update. `seconds` are those of all seeds together.
     """
     names = environment_class.names
-    # One transfer from the device instead of one per number.
+    # All numbers come from the device in one transfer, which is faster than one transfer per number.
     policies = state.learners.policy
     report, members, sigma = jax.device_get((report, trajectories.members, _recorded_sigma(policies)))
     lines = []
@@ -68,7 +70,7 @@ def alphamepol_record_lines(
 
 
 def _recorded_sigma(policies: Policy) -> Float[Array, "seeds action"] | None:
-    """The σ of each seed's actions, in their own units; None for choices."""
+    """Return the σ of each seed's actions, in the units of the actions, or None if the policies are not Gaussian."""
     if not isinstance(policies, GaussianPolicy):
         return None
     sigma = jnp.exp(policies.log_std)
@@ -78,7 +80,7 @@ def _recorded_sigma(policies: Policy) -> Float[Array, "seeds action"] | None:
 def summarise_alphamepol_records(
     config: PretrainConfig, evaluation: Evaluation, metrics: list[dict[str, Any]], context: RunContext
 ) -> dict[str, Any]:
-    """summary.json: the final numbers of a run."""
+    """Return the content of summary.json: the final numbers of a run."""
     first = [line for line in metrics if line["epoch"] < FIRST_EPOCHS]
     steps = config.epochs * config.trajectories * config.horizon * config.seeds
     return {

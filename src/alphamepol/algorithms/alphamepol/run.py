@@ -1,4 +1,4 @@
-"""Pre-training as a run: the loop over epochs, which can stop and go on at any of them."""
+"""The run of pre-training: a loop over epochs that can be interrupted and resumed at any epoch."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -40,11 +40,14 @@ from alphamepol.settings.conversion import settings_to_dict
 
 @dataclass(frozen=True)
 class PretrainRun:
-    """A finished run."""
+    """A finished run of pre-training, which `pretrain` returns."""
 
     folder: Path
+    """The run folder."""
     summary: dict[str, Any]
+    """The content of summary.json: the final numbers of the run (docs/run-folder.md)."""
     policies: dict[int, Policy]
+    """The final policy of each seed, by seed."""
 
 
 def pretrain(
@@ -56,19 +59,47 @@ def pretrain(
     devices: int = 1,
     quiet: bool = False,
 ) -> PretrainRun:
-    """Pre-train one policy per seed on a class of environments, and leave everything in a run folder.
+    """Pre-train one policy per seed on a class of environments, and save everything in a run folder.
+
+    Each policy is trained without reward, to explore every member of the class (E1). The run folder holds metrics,
+    checkpoints, the final policies, their evaluation, and figures (docs/run-folder.md).
 
     **Arguments**
 
-    - `environment_class`: a class or its name.
-    - `config`: e.g. `preset("quick", "multigrid")` or `PretrainConfig(alpha=0.2, epochs=50)`; if not given, the preset
-      `paper` where the class has one, else `own`.
-    - `folder`: the run folder; by default `runs/CLASS-alpha-α-seed-FIRST`, with the memory after α if there is one.
-    - `resume`: continue the run in that folder; a finished one is only read.
-    - `devices`: how many to lay the seeds over, else the mini-batches; either must be a multiple of it.
+    - `environment_class`: a class of environments or its name.
+    - `config`: the settings, e.g. `preset("quick", "multigrid")` or `PretrainConfig(alpha=0.2, epochs=50)`. The default
+      is the preset `"paper"` if the class has it, else `"own"`.
+    - `folder`: the run folder. The default is `runs/CLASS-alpha-α-seed-FIRST`. With memory it is
+      `runs/CLASS-alpha-α-MEMORY-seed-FIRST`.
+    - `resume`: continue the run in that folder. A finished run is only read.
+    - `devices`: the number of devices. The seeds are spread over the devices if their number is a multiple of
+      `devices`. Otherwise the number of mini-batches must be a multiple of `devices`, and these are spread.
     - `quiet`: show no progress.
 
-    Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
+    **Returns**
+
+    A `PretrainRun` with the run folder, the summary and the final policies.
+
+    **Raises**
+
+    - `InputError`: if a setting is not allowed or does not fit the class, or if the run cannot use the folder or the
+      devices.
+    - `RunError`: if the run has to stop, e.g. because a number is not finite or more than k particles coincide.
+    - `RunInterrupted` (a `KeyboardInterrupt`): on Ctrl-C or SIGTERM. The finished epochs are saved in a checkpoint, and
+      `resume` continues after them.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+
+    config = am.PretrainConfig(
+        epochs=2, trajectories=4, batch=2, horizon=20, neighbours=4, hidden=(8, 8), evaluation_batches=2
+    )
+    run = am.pretrain("gridworld-slope", config, folder="runs/short", quiet=True)
+    print(run.summary["entropy"])  # by member, the mean entropy of each seed's final policy
+    policy = run.policies[0]
+    ```
     """
     name = registered_name(environment_class)
     config = config or preset(usual_preset(name), name)
@@ -111,7 +142,7 @@ def _run_pretraining(plan: SamplePlan, config: PretrainConfig, context: RunConte
         improved, report, trajectories = run_epoch(state, epoch, plan, config, stopwatch)
         lines = alphamepol_record_lines(epoch, environment_class, config, trajectories, report, improved, lap())
         if config.diagnostics:
-            # Imported here: other runs start a sixth of a second earlier without SciPy's optimisation.
+            # This imports SciPy's optimisation. Runs without diagnostics start a sixth of a second earlier without it.
             from alphamepol.algorithms.alphamepol.diagnostics import epoch_diagnostics
 
             with stopwatch.phase(DIAGNOSTICS):
@@ -132,7 +163,7 @@ def _run_pretraining(plan: SamplePlan, config: PretrainConfig, context: RunConte
     state = run_loop(loop, context)
     with stopwatch.phase(EVALUATION):
         policies = {seed: take_from_trees(state.learners.policy, i) for i, seed in enumerate(config.seed_list)}
-        # Saved first: whatever goes wrong in evaluation, what was learned is there.
+        # The policies are saved before the evaluation, so that a failure there does not lose them.
         for seed, policy in policies.items():
             save_policy(policy, folder.policy(seed))
         batches, track = config.evaluation_batches, context.progress.evaluating
@@ -153,7 +184,7 @@ def _run_pretraining(plan: SamplePlan, config: PretrainConfig, context: RunConte
 
 
 def _draw_visits_in_run(environment_class: AnyClass, trajectories: Trajectories) -> dict[str, np.ndarray]:
-    """Heat-maps of the first seed's samples, one per member that was met."""
+    """Draw heat-maps of the first seed's samples, one for each member that was drawn."""
     parts = trajectories.whereabouts, trajectories.valid, trajectories.members
     places, valid, members = jax.device_get(take_from_trees(parts, 0))
     pictures = {

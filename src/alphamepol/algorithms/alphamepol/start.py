@@ -27,9 +27,10 @@ from alphamepol.runs.untrained import FirstLook, untrained_particle_deviation, u
 
 
 def start_pretraining(environment_class: AnyClass, config: PretrainConfig, *, look: bool = True) -> LoopState:
-    """Fresh policies, their mean regressed to `initial_mean` if one is given, and Adam moments of zero.
+    """Return the state before epoch 0: fresh policies, and Adam moments of zero.
 
-    Unless `look` is true, nothing is measured of the class, and the state has the right shapes only.
+    If `initial_mean` is given, the mean of each policy is regressed to it. If `look` is false, the class is not sampled
+    to measure scales, and only the shapes of the state are right.
     """
     keys = split_keys_by_purpose(seed_keys(config.seed_list))
     build_keys, regress_keys = _split_start_keys(keys.policy)
@@ -41,14 +42,14 @@ def start_pretraining(environment_class: AnyClass, config: PretrainConfig, *, lo
         policies = eqx.tree_at(lambda policies: policies.scaling.particle_deviation, policies, unit)
     if config.initial_mean != "none":
         space = environment_class[0].observation_space
-        assert isinstance(space, gymnasium.spaces.Box)  # `check_pretraining_start` has looked
+        assert isinstance(space, gymnasium.spaces.Box)  # `check_pretraining_start` has checked this
         target, low, high = (jnp.array(part, float) for part in (config.initial_mean, space.low, space.high))
         policies = _regress_start_policies(policies, regress_keys, target, low, high)
     return LoopState(start_learners(policies), keys.epochs)
 
 
 def untrained_start_policies(environment_class: AnyClass, config: PretrainConfig) -> dict[int, Policy]:
-    """Return, by seed, the policies that `random` stands for: those that training begins with, not regressed."""
+    """Return the policies that `random` stands for, by seed: the policies before epoch 0, without regression."""
     start = start_pretraining(environment_class, dataclasses.replace(config, initial_mean="none"))
     return {seed: take_from_trees(start.learners.policy, i) for i, seed in enumerate(config.seed_list)}
 
@@ -81,10 +82,10 @@ def regress_mean_at_start(
     *,
     key: PRNGKeyArray,
 ) -> GaussianPolicy:
-    """Fit the mean to a constant action: 50 Adam steps of 2.5e-4 on 5000 uniform observations each.
+    """Fit the mean to a constant action, by 50 Adam steps with rate 2.5e-4 on 5000 uniform observations each.
 
-    So every run starts from the same, badly exploring policy (docs/method.md, "The start"). What memory adds to an
-    observation is drawn from [−1, 1].
+    Every run then starts from the same policy, which explores badly (docs/method.md, "The start"). The inputs that
+    memory adds to an observation are drawn from [−1, 1].
     """
     if policy.scaling is not None:
         actions = policy.scaling.actions
@@ -109,7 +110,11 @@ def regress_mean_at_start(
 
 
 def check_pretraining_start(environment_class: AnyClass, config: PretrainConfig) -> None:
-    """The class needs a policy for its spaces; a regressed one a number per component, and observations to draw."""
+    """Raise an `InputError` if pre-training cannot start on the class with these settings.
+
+    The members must allow the horizon, and a policy must exist for the spaces of the class. `initial_mean` needs one
+    number per action component, and observations that can be drawn from a finite range.
+    """
     check_horizon(environment_class, config.horizon)
     needed = policy_shape(environment_class)
     if config.initial_mean == "none":
@@ -118,10 +123,12 @@ def check_pretraining_start(environment_class: AnyClass, config: PretrainConfig)
     if needed.image is not None:
         raise InputError(f"initial_mean: {given} was given; policies that see images are not regressed, use none")
     if needed.kind != "gaussian":
-        raise InputError(f"initial_mean: {given} was given; actions of class {environment_class.name} have no mean")
+        raise InputError(
+            f"initial_mean: {given} was given; actions of class {environment_class.name} have no mean, use none"
+        )
     if len(config.initial_mean) != needed.action_size:
         raise InputError(f"initial_mean: {given} was given; an action has {needed.action_size} components")
     space = environment_class[0].observation_space
-    assert isinstance(space, gymnasium.spaces.Box)  # `policy_shape` has looked
+    assert isinstance(space, gymnasium.spaces.Box)  # `policy_shape` has checked this
     if not (np.all(np.isfinite(space.low)) and np.all(np.isfinite(space.high))):
         raise InputError("initial_mean: the observations have no finite range to draw from; use none")

@@ -1,8 +1,9 @@
-"""αMEPOL: how one epoch's samples of one seed improve its policy, off-policy (Algorithm 2) or on-policy (Algorithm 1).
+"""The update of αMEPOL: improve the policy of one seed with the samples of one epoch.
 
-The caller (`epoch.py`) has drawn a member for each mini-batch, has collected trajectories there with the learner's
-policy θ, and has found the neighbours of every particle, which stay the same within the epoch. MEPOL is the
-same with α = 1: every mini-batch is in the tail. `__init__.py` explains the words, docs/method.md the equations.
+The update is off-policy (Algorithm 2) or on-policy (Algorithm 1). Before it, the caller (`epoch.py`) has drawn a member
+for each mini-batch, and has collected trajectories there with the learner's policy θ. It has also found the neighbours
+of every particle, which stay the same within the epoch. MEPOL is the same update with α = 1: every mini-batch is in the
+tail. `__init__.py` explains the words, docs/method.md the equations.
 """
 
 import equinox as eqx
@@ -27,14 +28,14 @@ from alphamepol.policies.policy import Policy
 from alphamepol.sampling.trajectories import Trajectories
 
 MAX_TRIES = 10
-"""How often a step is tried: first with the whole learning rate, then, as long as it leaves the trust region, with half
-of the rate before."""
+"""The largest number of tries of a step. The first try has the whole learning rate. As long as the step leaves the
+trust region, the next try has half the rate."""
 
 ADAM = optax.scale_by_adam()
 
 
 class Learner(eqx.Module):
-    """The state of one seed between epochs: the policy, and Adam's moments, which live on across epochs."""
+    """The state of one seed between epochs: the policy, and Adam's moments, which are kept from epoch to epoch."""
 
     policy: Policy
     moments: optax.OptState
@@ -45,18 +46,18 @@ class Learner(eqx.Module):
 
 
 class OffPolicySettings(eqx.Module):
-    """The inputs of Algorithm 2. Numbers that only scale something are traced: changing them compiles nothing anew."""
+    """The inputs of Algorithm 2. The rate and the trust region are traced: other values need no new compilation."""
 
     learning_rate: Float[Array, ""]
     """β."""
     trust_region: Float[Array, ""]
-    """δ, the largest KL (E6) from the policy that sampled."""
+    """δ, the largest KL divergence (E6) from the policy that sampled the epoch."""
     tail_size: int = eqx.field(static=True)
-    """⌈αM⌉ (E7)."""
+    """⌈αM⌉, the number of mini-batches in the tail (E7)."""
     max_iterations: int = eqx.field(static=True)
     subset_size: int = eqx.field(static=True)
-    """How many mini-batches of the tail the gradient of an iteration uses. If it is less than `tail_size`, every
-    iteration draws a random subset of that size, so that MEPOL learns from as many samples as αMEPOL."""
+    """The number of mini-batches of the tail that the gradient of an iteration uses. If it is less than `tail_size`,
+    every iteration draws a random subset of this size, so that MEPOL learns from as many samples as αMEPOL."""
 
 
 class OnPolicySettings(eqx.Module):
@@ -65,16 +66,16 @@ class OnPolicySettings(eqx.Module):
     learning_rate: Float[Array, ""]
     """β."""
     tail_size: int = eqx.field(static=True)
-    """⌈αM⌉ (E7)."""
+    """⌈αM⌉, the number of mini-batches in the tail (E7)."""
     baseline: bool = eqx.field(static=True)
-    """Whether the baseline b = −VaR_α is used."""
+    """True if the baseline b = −VaR_α is used."""
 
 
 class EpochReport(eqx.Module):
-    """What an epoch did.
+    """The report of one epoch.
 
-    `entropies`, `tail` and `objective` are of the policy that sampled; `objective_after`, `kl` and `effective_shares`
-    are of the one that the update gave, before its scales are measured again (`epoch.py`).
+    `entropies`, `tail` and `objective` describe the policy that sampled the epoch. `objective_after`, `kl` and
+    `effective_shares` describe the policy after the update, before its scales are measured again (`epoch.py`).
     """
 
     entropies: Float[Array, " minibatches"]
@@ -82,25 +83,25 @@ class EpochReport(eqx.Module):
     objective: Float[Array, ""]
     """The mean entropy of the tail."""
     objective_after: Float[Array, ""]
-    """The same by importance weights, over the tail of the policy that came out."""
+    """The mean entropy of the tail of the new policy, estimated with importance weights."""
     kl: Float[Array, ""]
     effective_shares: Float[Array, " minibatches"]
-    """(Σŵ)²/Σŵ² over the number of samples: the share of the samples that importance weights leave in effect."""
+    """(Σŵ)²/Σŵ² divided by the number of samples: the effective sample size under importance weights, as a share."""
     iterations: Int[Array, ""]
-    """Steps that were accepted."""
+    """The number of steps that were accepted."""
     backtracks: Int[Array, ""]
-    """Steps that left the trust region and were undone."""
+    """The number of steps that left the trust region and were undone."""
 
 
 class Iterate(eqx.Module):
-    """θ_h of the off-policy loop, with the estimates of it."""
+    """The iterate θ_h of the off-policy loop, with its estimates."""
 
     learner: Learner
     estimates: Estimates
     iterations: Int[Array, ""]
-    """h."""
+    """h, the number of steps that were accepted."""
     backtracks: Int[Array, ""]
-    """Steps that left the trust region and were undone."""
+    """The number of steps that left the trust region and were undone."""
     finished: Bool[Array, ""]
 
 
@@ -112,7 +113,7 @@ def improve_off_policy(
     *,
     key: PRNGKeyArray | None = None,
 ) -> tuple[Learner, EpochReport]:
-    """Algorithm 2: climb the importance-weighted entropy of the tail, several steps with the same samples.
+    """Improve the policy by Algorithm 2: several steps along (E8), all with the same samples.
 
         θ_0 = θ, h = 0, rate = β
         while h < max_iterations:
@@ -121,15 +122,16 @@ def improve_off_policy(
             if D̂_KL(θ') ≤ δ: θ_{h+1} = θ', h = h + 1; stop if the rate was halved
             else: rate = rate / 2, the Adam moments as before; stop after MAX_TRIES tries
 
-    `step` below is one turn of the loop. `key` draws random subsets of the tail, if the settings ask for them.
+    The function `step` below is one pass through the loop. `key` is needed only if the settings ask for random subsets
+    of the tail.
     """
     sampling_log_probs = log_probabilities(learner.policy, trajectories.perceived, trajectories.actions)
-    # If every mini-batch is in the gradient, one pass gives entropies and gradient, that of θ_0 included: then
-    # `Estimates.gradient` is set. It changes how long an epoch takes, not what comes out.
+    # One pass computes the entropies and the gradient together, also at θ_0, if the gradient uses every mini-batch.
+    # `Estimates.gradient` is then set. This makes an epoch faster and does not change its result.
     in_one_pass = _update_goes_in_one_pass(learner.policy, neighbourhood, settings)
 
     def estimates_of(policy: Policy) -> Estimates:
-        """Ĥ^IW of every mini-batch (E5) and D̂_KL of the epoch (E6); in one pass also the gradient (E8)."""
+        """Estimate Ĥ^IW of every mini-batch (E5) and D̂_KL of the epoch (E6); in one pass also the gradient (E8)."""
         if in_one_pass:
             return estimate_with_gradient(policy, trajectories, neighbourhood, sampling_log_probs)
         log_probs = log_probabilities(policy, trajectories.perceived, trajectories.actions)
@@ -137,7 +139,7 @@ def improve_off_policy(
         return Estimates(log_ratios, *estimate_entropies_and_kl(log_ratios, trajectories, neighbourhood))
 
     def gradient_at(current: Iterate) -> Policy:
-        """(E8), over the ⌈αM⌉ lowest Ĥ^IW."""
+        """Return the gradient (E8) over the tail, or over a random subset of the tail."""
         if current.estimates.gradient is not None:
             return current.estimates.gradient
         tail = jnp.argsort(current.estimates.entropies)[: settings.tail_size]
@@ -149,8 +151,9 @@ def improve_off_policy(
     def step(current: Iterate) -> Iterate:
         """Try one step from θ_h.
 
-        Inside the trust region it becomes θ_{h+1}, and ends the epoch if the rate had to be halved before. Outside, the
-        policy and Adam's moments stay, and the next turn tries again with half the rate, `MAX_TRIES` times in all.
+        A step inside the trust region is accepted as θ_{h+1}; it ends the epoch if the rate had to be halved before.
+        After a step outside, the policy and Adam's moments stay as they were, and the next pass tries half the rate.
+        There are at most `MAX_TRIES` tries.
         """
         rate = settings.learning_rate * 0.5**current.backtracks
         candidate = ascend_with_adam(current.learner, gradient_at(current), rate)
@@ -175,7 +178,7 @@ def improve_off_policy(
     else:
         estimates = Estimates(jnp.zeros_like(sampling_log_probs), entropies, jnp.array(0.0))
     start = Iterate(learner, estimates, iterations=jnp.array(0), backtracks=jnp.array(0), finished=jnp.array(False))
-    # D̂_KL(θ_h) ≤ δ always holds: `step` sees to it.
+    # The condition D̂_KL(θ_h) ≤ δ of Algorithm 2 always holds, because `step` undoes all other steps.
     end = jax.lax.while_loop(lambda i: ~i.finished & (i.iterations < settings.max_iterations), step, start)
     return end.learner, _report_of_update(entropies, end, settings.tail_size, trajectories)
 
@@ -183,7 +186,10 @@ def improve_off_policy(
 def improve_on_policy(
     learner: Learner, trajectories: Trajectories, neighbourhood: Neighbourhood, settings: OnPolicySettings
 ) -> tuple[Learner, EpochReport]:
-    """Algorithm 1: one REINFORCE step, (E8') with the baseline b = −VaR_α, (E9) without it."""
+    """Improve the policy by Algorithm 1: one REINFORCE step.
+
+    The step is along (E8') with the baseline b = −VaR_α, and along (E9) without it.
+    """
     entropies = jax.vmap(particle_entropy)(neighbourhood)
     gradient = on_policy_gradient(
         learner.policy, trajectories, entropies, tail_size=settings.tail_size, baseline=settings.baseline
@@ -198,17 +204,17 @@ def improve_on_policy(
 
 
 def ascend_with_adam(learner: Learner, gradient: Policy, rate: Float[Array, ""]) -> Learner:
-    """One Adam step uphill."""
+    """Take one Adam step along the gradient."""
     direction, moments = ADAM.update(gradient, learner.moments)  # pyright: ignore[reportArgumentType]
     policy = jax.tree.map(lambda parameter, change: parameter + rate * change, learner.policy, direction)
     return Learner(policy, moments)
 
 
 def _update_goes_in_one_pass(policy: Policy, neighbourhood: Neighbourhood, settings: OffPolicySettings) -> bool:
-    """Whether entropies and gradient are taken in one pass.
+    """Return True if one pass computes the entropies and the gradient together.
 
-    That needs a gradient of all mini-batches, a policy without recurrence or images, and mini-batches that are not much
-    larger than the piece of rows that the network is fed at once.
+    This needs a gradient over all mini-batches and a policy without recurrence or images. The mini-batches must not be
+    much larger than the piece of rows that the network processes at once.
     """
     minibatches, particles = neighbourhood.valid.shape
     return settings.subset_size == minibatches and particles <= 4 * mapped_rows_per_product() and policy.acts_on_rows
@@ -218,7 +224,7 @@ def _draw_subset_for_update(
     tail: Int[Array, " tail"], size: int, iterate: Iterate, key: PRNGKeyArray | None
 ) -> Int[Array, " subset"]:
     if key is None:
-        raise ValueError("key: random subsets need one")
+        raise ValueError("key: None was given; random subsets of the tail need a random key")
     return jax.random.choice(jax.random.fold_in(key, iterate.iterations), tail, (size,), replace=False)
 
 

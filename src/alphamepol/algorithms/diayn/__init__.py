@@ -1,1 +1,1 @@
-"""DIAYN: skills that can be told apart."""
+"""DIAYN: learn skills that can be told apart, without reward."""

@@ -15,30 +15,31 @@ from alphamepol.settings.run import RunSettings, check_run_settings
 
 @dataclass(frozen=True)
 class DiaynConfig(RunSettings, PolicySettings, EpisodeSettings):
-    """Everything that decides what DIAYN computes, beside the class of environments."""
+    """The settings of DIAYN: all that decides its result, except the class of environments."""
 
     epochs: int = 1000
-    """DIAYN: epochs, each of --steps."""
+    """The number of DIAYN's epochs. Each epoch has --steps steps."""
     steps: int = 1000
-    """DIAYN: steps of an epoch, and updates; a multiple of --environments."""
+    """The number of steps, and of updates, in an epoch of DIAYN. It must be a multiple of --environments."""
     skills: int = 20
-    """DIAYN: how many skills are learned."""
+    """The number of skills that DIAYN learns."""
     learning_rate: float = 3e-4
-    """DIAYN: the rate of Adam, for all networks."""
+    """The learning rate of Adam for all networks of DIAYN."""
     batch: int = 128
-    """DIAYN: transitions that an update is made of."""
+    """The number of transitions in an update of DIAYN."""
     environments: int = 10
-    """DIAYN: environments stepped side by side; as many updates follow."""
+    """The number of environments that DIAYN steps side by side.
+    After each such step, the same number of updates follows."""
     warm_up: int = 1000
-    """DIAYN: steps before the first update; a multiple of --environments."""
+    """The number of steps before the first update of DIAYN. It must be a multiple of --environments."""
     replay: int = 1_000_000
-    """DIAYN: the transitions that are kept; a multiple of --environments."""
+    """The number of transitions that the replay of DIAYN keeps. It must be a multiple of --environments."""
     target_rate: float = 0.005
-    """DIAYN: how fast the target networks follow the critics."""
+    """The rate at which the target networks of DIAYN follow the critics, between 0 and 1."""
 
 
 def check_diayn_config(config: DiaynConfig) -> None:
-    """Raise an `InputError` on the first field that cannot be."""
+    """Raise an `InputError` for the first field whose value is not allowed."""
     for field in ("epochs", "batch", "environments"):
         check_field_at_least(config, field, 1)
     check_field_at_least(config, "skills", 2)

@@ -1,4 +1,4 @@
-"""The files of discriminators: the networks that tell skills apart, and so reward them."""
+"""The files of discriminators. A discriminator is the network that tells skills apart, which gives their reward."""
 
 from pathlib import Path
 
@@ -14,16 +14,16 @@ FORMAT = "alphamepol-discriminator-1"
 
 
 def save_discriminator(discriminator: Network, path: Path) -> None:
-    """Write a discriminator as safetensors; equal ones give equal files."""
+    """Write a discriminator as a safetensors file. Equal discriminators give equal files."""
     write_atomically(path, seal_arrays(discriminator, {"format": FORMAT}))
 
 
 def load_discriminator(path: Path, template: Network) -> Network:
-    """Read a discriminator of the shape of the template."""
+    """Read a discriminator that has the shapes of the template."""
     try:
         header, arrays = unpack_arrays(path)
         if header.get("format") != FORMAT:
-            raise ValueError("it holds something else")
+            raise ValueError("it holds something other than a discriminator")
         return fill_with_arrays(template, arrays)
     except (OSError, ValueError) as error:
         raise InputError(f"diayn: {path} cannot be read as a discriminator ({error})") from error
@@ -32,5 +32,5 @@ def load_discriminator(path: Path, template: Network) -> Network:
 def discriminator_log_probability(
     discriminator: Network, observation: Shaped[Array, " observation"], skill: Int[Array, ""]
 ) -> Float[Array, ""]:
-    """ln q(z|s)."""
+    """Return ln q(z|s), the log-probability of a skill z given an observation s."""
     return jax.nn.log_softmax(discriminator(observation))[skill]

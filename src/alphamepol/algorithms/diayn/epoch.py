@@ -1,4 +1,4 @@
-"""One epoch of DIAYN, all seeds in one program."""
+"""One epoch of DIAYN for all seeds in one program."""
 
 import math
 
@@ -22,7 +22,7 @@ from alphamepol.sampling.stream import World
 
 
 def start_diayn_epochs(environment_class: EnvironmentClass, config: DiaynConfig) -> LoopState:
-    """Untrained networks for each seed, and a replay with the first steps of the actor among them."""
+    """Return the state before the first epoch: for each seed, networks and a replay with the warm-up steps."""
     purposes = split_keys_by_purpose(seed_keys(config.seed_list))
     return LoopState(_start_learners_of_diayn_epochs(purposes.policy, environment_class, config), purposes.epochs)
 
@@ -30,7 +30,7 @@ def start_diayn_epochs(environment_class: EnvironmentClass, config: DiaynConfig)
 def run_diayn_epoch(
     state: LoopState, epoch: int, world: World, settings: SacSettings, config: DiaynConfig, stopwatch: Stopwatch
 ) -> tuple[LoopState, DiaynReport]:
-    """What `epoch` does to the learners, and a report."""
+    """Train every seed for one epoch. Return the new state and a report."""
     with stopwatch.phase(LEARNING):
         done = jnp.array(config.warm_up + epoch * config.steps)
         learners, report = wait_for_devices(
@@ -40,16 +40,17 @@ def run_diayn_epoch(
 
 
 def world_of_diayn_epoch(environment_class: EnvironmentClass, config: DiaynConfig) -> World:
-    """What skills are learned in."""
+    """Return the world that the skills are learned in."""
     actions = policy_shape(environment_class).actions
     members, probabilities = environment_class.members, environment_class.probabilities
     return World(members, probabilities, actions, config.horizon, config.skills)
 
 
 def sac_settings_of_diayn_epoch(environment_class: EnvironmentClass, config: DiaynConfig) -> SacSettings:
-    """The part of the settings that SAC uses.
+    """Return the part of the settings that SAC uses.
 
-    The entropy of actions is kept at −1 per component (of a choice, at half of the largest possible).
+    The target entropy of actions is −1 per component. For a choice among finitely many actions, it is half of the
+    largest possible entropy.
     """
     actions = policy_shape(environment_class).actions
     entropy = math.log(actions.choices) / 2 if actions.choices else -float(actions.size)
@@ -88,7 +89,7 @@ def _train_diayn_epoch(
     keys: Key[Array, " seeds"],
 ) -> tuple[SacLearner, DiaynReport]:
     def one_seed(learner: SacLearner, key: PRNGKeyArray, world: World, settings: SacSettings, done: Int[Array, ""]):
-        # The steps before tell the epochs apart.
+        # The number of earlier steps gives every epoch another key.
         return train_diayn_by_updates(learner, world, settings, done, steps=steps, key=jax.random.fold_in(key, done))
 
     return map_leading_axis(one_seed, world=world, settings=settings, done=done)(learners, keys)

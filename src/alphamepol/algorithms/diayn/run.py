@@ -1,4 +1,4 @@
-"""DIAYN as a run."""
+"""The run of DIAYN: its loop over epochs, its files and its summary."""
 
 from functools import partial
 from typing import Any
@@ -34,7 +34,7 @@ from alphamepol.runs.loop import Loop, LoopState, run_loop
 
 
 def run_diayn(environment_class: EnvironmentClass, config: DiaynConfig, context: RunContext) -> dict[str, Any]:
-    """Learn skills, one set per seed, save their policies and discriminators, and return the numbers of the summary."""
+    """Learn one set of skills per seed, save policies and discriminators, and return the numbers of the summary."""
     folder, stopwatch = context.folder, context.stopwatch
     world, settings = (
         world_of_diayn_epoch(environment_class, config),

@@ -1,6 +1,7 @@
-"""Soft actor-critic: twin critics, a tuned temperature, a replay on the device (docs/method.md, "DIAYN").
+"""Soft actor-critic with two critics, a tuned temperature, and a replay on the device (docs/method.md, "SAC").
 
-What is rewarded is up to the loss that `train_sac` is given: DIAYN's, or `sac_loss` with any reward of a transition.
+The loss that `train_sac` is given decides the reward. It is the loss of DIAYN, or `sac_loss` with any reward of a
+transition.
 """
 
 from collections.abc import Callable
@@ -28,30 +29,30 @@ ADAM = optax.scale_by_adam()
 
 
 class SacSettings(eqx.Module):
-    """Numbers that only scale something are traced: changing them compiles nothing anew."""
+    """The settings of SAC. Numbers that only scale are traced, so that other values compile nothing anew."""
 
     learning_rate: Float[Array, ""]
     discount: Float[Array, ""]
     target_rate: Float[Array, ""]
-    """How fast the targets follow the critics."""
+    """The rate at which the target networks follow the critics."""
     target_entropy: Float[Array, ""]
-    """What the temperature keeps the entropy of actions at, these being in units of half their range."""
+    """The entropy of actions that the temperature aims at. Actions are in units of half their range."""
     batch: int = eqx.field(static=True)
 
 
 class Networks(eqx.Module):
-    """What is fitted."""
+    """All networks and numbers that are trained."""
 
     actor: Policy
     critics: Network
-    """Two, stacked: the value of an observation, a skill and an action."""
+    """The two critics, stacked. A critic gives the value of an observation, a skill and an action."""
     log_temperature: Float[Array, ""]
     discriminator: Network
-    """DIAYN's: which skill it was, by what was reached."""
+    """The discriminator of DIAYN, which predicts the skill from the observation that was reached."""
 
 
 class SacState(eqx.Module):
-    """What lives on from update to update."""
+    """The state of the networks between updates."""
 
     networks: Networks
     targets: Network
@@ -59,33 +60,33 @@ class SacState(eqx.Module):
 
 
 class SacLearner(eqx.Module):
-    """What lives on from turn to turn."""
+    """The state of a learner between turns. A turn is a step in every environment, and as many updates."""
 
     state: SacState
     episodes: Episode
-    """Of the environments, side by side."""
+    """The current episodes of the environments that are stepped side by side."""
     replay: Transitions
-    """The last transitions, the oldest overwritten first."""
+    """The latest transitions. A new transition overwrites the oldest."""
 
 
 class SacReport(NamedTuple):
-    """Of the transitions that an update was made of."""
+    """The results of an update, as means over its transitions."""
 
     critic_loss: Float[Array, ""]
     entropy: Float[Array, ""]
-    """Of actions, these being in units of half their range."""
+    """The entropy of actions, which are in units of half their range."""
     temperature: Float[Array, ""]
     reward: Float[Array, ""]
 
 
 Loss = Callable[[Networks, Network, Transitions, PRNGKeyArray], tuple[Float[Array, ""], SacReport]]
-"""The loss of networks, given targets, on some transitions."""
+"""A function of networks, target networks, transitions and a key that returns a loss and a report."""
 
 
 def start_sac(networks: Networks, world: World, *, environments: int, replay: int, key: PRNGKeyArray) -> SacLearner:
-    """A learner with an empty replay of so many transitions, a multiple of the environments.
+    """Return a learner with an empty replay for `replay` transitions, which is a multiple of `environments`.
 
-    Its environments do not all end their episodes at once.
+    The first episodes have different ages, so that the environments do not all end their episodes at once.
     """
     assert replay % environments == 0
     episodes = jax.vmap(lambda key: begin_stream_episode(world, key=key))(jax.random.split(key, environments))
@@ -108,10 +109,11 @@ def train_sac(
     steps: int,
     key: PRNGKeyArray,
 ) -> tuple[SacLearner, Transitions, SacReport]:
-    """`steps` actions and as many updates, in turns: an action in every environment, then an update for each.
+    """Take `steps` steps and as many updates.
 
-    `steps` is a multiple of the environments, `done` the number of steps before. Returns the transitions of these
-    steps, and the mean report, too.
+    In each turn, every environment takes a step, then as many updates follow. `steps` must be a multiple of the number
+    of environments. `done` is the number of earlier steps. Return the learner, the transitions of these steps, and the
+    mean report.
     """
     together = len(learner.episodes.age)
     assert steps % together == 0
@@ -122,7 +124,7 @@ def train_sac(
         before = done + number * together
         learner, seen = interact_in_sac(learner, world, before, key=act_key)
         filled = jnp.minimum(before + together, len(learner.replay.skill))
-        # All at once: one gather for all of a turn's updates.
+        # One gather serves all updates of a turn.
         rows = jax.random.randint(draw_key, (together, settings.batch), 0, filled)
         batches = jax.tree.map(lambda leaf: leaf[rows], learner.replay)
         update_keys = jax.random.split(update_key, together)
@@ -142,7 +144,7 @@ def train_sac(
 def interact_in_sac(
     learner: SacLearner, world: World, done: Int[Array, ""], *, key: PRNGKeyArray
 ) -> tuple[SacLearner, Transitions]:
-    """An action in every environment, kept in the replay; `done` is the number of steps before."""
+    """Take a step in every environment and write it to the replay. `done` is the number of earlier steps."""
     keys = jax.random.split(key, len(learner.episodes.age))
     actor = learner.state.networks.actor
     episodes, seen = jax.vmap(lambda episode, key: step_stream(world, actor, episode, key=key))(learner.episodes, keys)
@@ -156,7 +158,7 @@ def interact_in_sac(
 def update_sac(
     state: SacState, batch: Transitions, loss: Loss, settings: SacSettings, *, key: PRNGKeyArray
 ) -> tuple[SacState, SacReport]:
-    """One step of Adam on everything, then the targets follow."""
+    """Take one Adam step for all networks, then let the target networks follow the critics."""
     networks, targets = state.networks, state.targets
     gradient, report = jax.grad(loss, has_aux=True)(networks, targets, batch, key)
     direction, moments = ADAM.update(gradient, state.moments)
@@ -175,14 +177,17 @@ def sac_loss(
     *,
     key: PRNGKeyArray,
 ) -> tuple[Float[Array, ""], SacReport]:
-    """(S1) to (S3): the losses of critics, actor and temperature, none of which reaches the others' parameters."""
+    """Return the sum of the losses of critics, actor and temperature, (S1) to (S3), and a report.
+
+    Each loss has a gradient for its own parameters only.
+    """
     tell = jax.vmap(lambda observation, skill: stream_observation_with_skill(observation, skill, skills))
     inputs, next_inputs = tell(batch.observation, batch.skill), tell(batch.reached, batch.skill)
     here_key, next_key = jax.random.split(key)
     temperature = jnp.exp(jax.lax.stop_gradient(networks.log_temperature))
 
     def soft_value(critics: Network, inputs, key: PRNGKeyArray):
-        """The value of acting with the actor, with its entropy, and the latter."""
+        """Return the value of the actor's actions plus temperature times entropy, and the entropy."""
         keys = jax.random.split(key, len(inputs))
         choices = jax.vmap(
             lambda one, key: sample_sac_choices(networks.actor.head(networks.actor.network(one)), key=key)
@@ -204,7 +209,7 @@ def sac_loss(
 
 
 class Choices(NamedTuple):
-    """Actions that stand for a distribution, as critics take them."""
+    """Weighted actions that represent a distribution, in the form that critics take."""
 
     actions: Float[Array, "*rows choices numbers"]
     log_probs: Float[Array, "*rows choices"]
@@ -212,7 +217,7 @@ class Choices(NamedTuple):
 
 
 def sample_sac_choices(distribution: Distribution, *, key: PRNGKeyArray) -> Choices:
-    """All actions if they are finitely many, else one that is drawn, through which gradients pass."""
+    """Return all actions if they are finitely many, otherwise one sample, through which gradients pass."""
     if isinstance(distribution, Categorical):
         log_probs = jax.nn.log_softmax(distribution.logits)
         return Choices(jnp.eye(len(log_probs)), log_probs, jnp.exp(log_probs))
@@ -224,12 +229,12 @@ def sample_sac_choices(distribution: Distribution, *, key: PRNGKeyArray) -> Choi
 def evaluate_sac_choices(
     critics: Network, inputs: Shaped[Array, "rows inputs"], actions: Float[Array, "rows choices numbers"]
 ) -> Float[Array, "critics rows choices"]:
-    """What each critic thinks of each choice."""
+    """Return the value that each critic gives to each choice."""
 
     def one_row(
         critic: Network, inputs: Shaped[Array, " inputs"], actions: Float[Array, "choices numbers"]
     ) -> Float[Array, " choices"]:
-        seen = critic.see(inputs)  # once, however many choices there are
+        seen = critic.see(inputs)  # computed once for all choices
         return jax.vmap(lambda action: feed_network(critic.layers, jnp.concatenate([seen, action]))[0])(actions)
 
     of_rows = jax.vmap(one_row, in_axes=(None, 0, 0))

@@ -1,4 +1,4 @@
-"""The skills of DIAYN: the policy of one, and its reward as a task."""
+"""The skills of DIAYN: the policy of a skill, and the reward of a skill as a task."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,10 @@ from alphamepol.sampling.trajectories import Trajectories
 
 
 def policy_of_diayn_skill(actor: Policy, skill: int, skills: int) -> Policy:
-    """The policy of one skill, which is told of no skill: what the skill added becomes part of a bias."""
+    """Return the policy of one skill, which does not have the skill as an input.
+
+    The contribution of the skill to the first layer becomes part of the bias of that layer.
+    """
     if skills == 1:
         return actor
     first = actor.layers[0]
@@ -31,7 +34,7 @@ def policy_of_diayn_skill(actor: Policy, skill: int, skills: int) -> Policy:
 
 
 class SkillReward(Task):
-    """DIAYN's reward for one skill: ln q(z|s) − ln p(z) of the state reached."""
+    """A task with DIAYN's reward for one skill z: ln q(z|s) − ln p(z), where s is the state that a step reaches."""
 
     discriminator: Network
     skill: Int[Array, ""]
@@ -43,14 +46,14 @@ class SkillReward(Task):
         return log_q + jnp.log(self.discriminator.outputs)
 
     def ended(self, member: Member, reached: PyTree[Array]) -> Bool[Array, ""]:
-        return jnp.array(False)  # beside the ends of the member
+        return jnp.array(False)  # only the member itself ends an episode
 
     def describe(self) -> dict[str, int]:
         return {"skill": int(self.skill)}
 
 
 class SkillTasks(eqx.Module):
-    """Draws tasks: the reward of a skill, all equally likely."""
+    """A callable that draws a task: the reward of a skill, where all skills are equally likely."""
 
     discriminator: Network
 
@@ -61,7 +64,7 @@ class SkillTasks(eqx.Module):
 def diayn_skill_trails(
     skills: Sequence[Policy], environment_class: EnvironmentClass, horizon: int, *, key: PRNGKeyArray
 ) -> Trajectories:
-    """Collect a trajectory of every skill in every member; axes (skill, member, 1, time)."""
+    """Collect one trajectory of every skill in every member. The axes are (skill, member, 1, time)."""
     keys = jax.random.split(key, len(skills))
     members = jnp.tile(jnp.arange(len(environment_class)), (len(skills), 1))
     return collect_with_sampler(stack_policies(skills), environment_class, members, batch=1, horizon=horizon, keys=keys)

@@ -1,4 +1,4 @@
-"""DIAYN: skills that can be told apart by where they lead, learned with SAC (docs/method.md, "DIAYN")."""
+"""The update of DIAYN: learn skills, with SAC, that reach different states (docs/method.md, "DIAYN")."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,15 +18,15 @@ from alphamepol.sampling.stream import Transitions, World
 
 
 class DiaynReport(eqx.Module):
-    """What came of an epoch."""
+    """The results of an epoch."""
 
     discriminability: Float[Array, ""]
-    """Mean ln q(z|s) over the states reached in the epoch, by the discriminator from before it."""
+    """The mean of ln q(z|s) over the states that the epoch reached, by the discriminator from before the epoch."""
     sac: SacReport
 
 
 def fresh_diayn_networks(shape: PolicyShape, skills: int, hidden: Sequence[int], *, key: PRNGKeyArray) -> Networks:
-    """Untrained networks for a class whose policies have a certain shape."""
+    """Return untrained networks for a class whose policies have the given shape."""
     actor_key, trunk_key, critics_key, discriminator_key = jax.random.split(key, 4)
     inputs = shape.observation_size + (skills if skills > 1 else 0)
     trunk = shape.image and Trunk(shape.image, key=trunk_key)
@@ -44,7 +44,7 @@ def fresh_diayn_networks(shape: PolicyShape, skills: int, hidden: Sequence[int],
 def train_diayn_by_updates(
     learner: SacLearner, world: World, settings: SacSettings, done: Int[Array, ""], *, steps: int, key: PRNGKeyArray
 ) -> tuple[SacLearner, DiaynReport]:
-    """`steps` actions and updates; `done` is the number of steps before."""
+    """Take `steps` steps and as many updates. `done` is the number of earlier steps."""
 
     def loss(networks: Networks, targets: Network, batch: Transitions, key: PRNGKeyArray):
         return diayn_update_loss(networks, targets, batch, settings, world.skills, key=key)
@@ -58,7 +58,7 @@ def train_diayn_by_updates(
 def diayn_update_loss(
     networks: Networks, targets: Network, batch: Transitions, settings: SacSettings, skills: int, *, key: PRNGKeyArray
 ) -> tuple[Float[Array, ""], SacReport]:
-    """(S4): SAC's, its reward ln q(z|s) − ln p(z), and that of the discriminator."""
+    """Return the sum of the discriminator's loss and SAC's loss with the reward ln q(z|s) − ln p(z), (S4)."""
     log_q = jax.vmap(partial(discriminator_log_probability, networks.discriminator))(batch.reached, batch.skill)
     rewards = jax.lax.stop_gradient(log_q) + jnp.log(skills)
     loss, report = sac_loss(networks, targets, batch, rewards, settings, skills, key=key)

@@ -1,4 +1,4 @@
-"""Fine-tuning from several initial policies on the same tasks, side by side in one figure."""
+"""The comparison of several initial policies: fine-tuning on the same tasks, and one figure for all."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,16 +20,18 @@ from alphamepol.runs.sources import Source, distinct_source_labels, short_source
 
 @dataclass(frozen=True)
 class FinetuneComparison:
-    """Finished runs from several initial policies on the same tasks."""
+    """The finished runs from several initial policies on the same tasks, which `finetune` returns for a list."""
 
     folder: Path
+    """The folder of the comparison, which holds the run folders."""
     runs: dict[str, FinetuneRun]
-    """By a short name of the initial policy."""
+    """The run of each initial policy, by a short name of the policy."""
     summary: dict[str, Any]
+    """The content of summary.json: like that of a run, with one entry per initial policy."""
 
 
 def compare_finetuning(sources: Sequence[Source], plan: Plan, folder: Path, way: Way) -> FinetuneComparison:
-    """Fine-tune from each source, in a folder of its own inside the folder; then draw them together."""
+    """Fine-tune from each source in its own run folder inside `folder`, then draw all returns in one figure."""
     names = short_source_names(sources)
     _check_comparison_folder(folder, names, resume=way.resume)
     try:
@@ -44,7 +46,7 @@ def _compare_finetuned_sources(
 ) -> FinetuneComparison:
     runs = {}
     for name, source in sources.items():
-        # What was begun goes on, what was not begins.
+        # With `resume`, runs that were started are continued, and the others are started.
         begun = way.resume and (folder / name / "config.json").is_file()
         runs[name] = run_finetuning_from_source(source, plan, folder / name, Way(begun, way.devices, way.quiet))
         received.check()
@@ -62,7 +64,7 @@ def _compare_finetuned_sources(
 def _check_comparison_folder(folder: Path, names: Sequence[str], *, resume: bool) -> None:
     begun = [name for name in names if (folder / name / "config.json").is_file()]
     if resume and not begun:
-        raise InputError(f"folder: {folder} holds no run to resume; leave --resume away to start one")
+        raise InputError(f"folder: {folder} holds no run to resume; leave out --resume to start one")
     if not resume and folder.exists() and (not folder.is_dir() or not is_empty_but_for_lock(folder)):
         raise InputError(
             f"folder: {folder} is not empty; choose another --folder, or continue what it holds with --resume"
@@ -70,7 +72,7 @@ def _check_comparison_folder(folder: Path, names: Sequence[str], *, resume: bool
 
 
 def _summarise_comparison(plan: Plan, runs: Mapping[str, FinetuneRun]) -> dict[str, Any]:
-    """summary.json of the comparison: as that of a run, with an entry for each initial policy."""
+    """Return the content of summary.json: like that of a run, with one entry per initial policy."""
     parts = ("init", "label", "memory", "returns", "final", "steps_per_second", "seconds", "device")
     return {
         "class": plan.environment_class.name,

@@ -12,37 +12,57 @@ from alphamepol.settings.run import RunSettings, check_run_settings
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """The tasks of fine-tuning, and how long each is learned."""
+    """The tasks of fine-tuning, and the number of iterations and steps for each task."""
 
     tasks: int = 50
-    """How many goals are drawn, uniformly over the member's free space; --seed decides which. Where a member has tasks
-    of its own, as a Gymnasium environment has its reward, the first so many of those."""
+    """The number of tasks.
+    The tasks are goals, drawn uniformly over the member's free space; --seed decides which goals.
+    A member may have tasks of its own, e.g. the reward of a Gymnasium environment: then its first tasks are used."""
     goals: tuple[float, ...] = ()
-    """Goals of one's own instead of drawn ones: the coordinates of the first, of the second, and so on."""
+    """Your own goals instead of drawn ones: the coordinates of the first goal, then of the second, and so on."""
     goal_radius: float = 0.1
-    """A goal is reached within this distance; that gives reward 1 and ends the episode."""
+    """The distance within which a goal is reached. Reaching it gives reward 1 and ends the episode."""
     iterations: int = 100
-    """How often episodes are collected and the policy is improved from them."""
+    """The number of iterations. Each iteration collects episodes and improves the policy with them."""
     steps: int = 12_000
-    """Steps per iteration; a multiple of --horizon."""
+    """The number of environment steps per iteration. It must be a multiple of --horizon."""
 
 
 @dataclass(frozen=True)
 class FinetuneConfig(RunSettings, PolicySettings, EpisodeSettings, TaskSettings):
-    """Everything that decides what fine-tuning computes with any algorithm, beside the class, the member and the
-    initial policy. Each algorithm adds its own fields in a subclass.
+    """The settings of fine-tuning that all algorithms share. Each algorithm adds its own fields in a subclass, such as
+    `TrpoConfig`.
 
-    With several `seeds` each task is done so often, each time with other random numbers and, from a run, another of
-    its policies. The first seed decides the goals too.
+    Together with the class, the member and the initial policy the settings decide what a run computes. With several
+    `seeds` each task is repeated once per seed, with other random numbers. The policies of a run take turns over these
+    repetitions. The first seed decides the goals too.
+
+    **Example**
+
+    ```python
+    from dataclasses import dataclass
+
+    import alphamepol as am
+
+
+    @dataclass(frozen=True)
+    class ClimbConfig(am.FinetuneConfig):
+        stride: float = 0.1
+
+
+    config = ClimbConfig(steps=2000, horizon=100)
+    config.check()
+    print(config.trajectories, config.stride)  # 20 0.1
+    ```
     """
 
     @property
     def trajectories(self) -> int:
-        """Trajectories side by side in an iteration."""
+        """The number of trajectories per iteration, which are sampled side by side."""
         return self.steps // self.horizon
 
     def check(self) -> None:
-        """Raise an `InputError` on the first field that cannot be."""
+        """Raise an `InputError` for the first field whose value is not allowed."""
         for field in ("tasks", "iterations", "steps"):
             check_field_at_least(self, field, 1)
         check_episode_settings(self)

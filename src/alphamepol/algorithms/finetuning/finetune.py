@@ -70,24 +70,52 @@ def finetune(
     devices: int = 1,
     quiet: bool = False,
 ) -> FinetuneRun | FinetuneComparison:
-    """Fine-tune a policy on each task apart, and leave everything in a run folder; several policies are compared.
+    """Fine-tune an initial policy on each task separately, and save everything in a run folder.
+
+    A list of initial policies is compared: each one is fine-tuned on the same tasks, and one figure shows them all. If
+    an initial policy is a run with several seeds, its policies take turns over the tasks (docs/finetuning.md).
 
     **Arguments**
 
-    - `init`: the folder of a run that trained policies, a policy file, the name of a released policy, a policy,
-      policies by their seeds, or "random"; or a list of those.
+    - `init`: the folder of a run that trained policies, a policy file, the name of a released policy, a policy, or a
+      dict of policies by seed. `"random"` stands for untrained policies. It can also be a list of these.
     - `member`: the member of the class to act in, by name or number.
-    - `config`: the settings; those of `finetuning_preset` for the class if not given.
-    - `algorithm`: the name of an algorithm, or one of your own (`FineTuner`).
-    - `environment_class`: a class or its name; the run's own if not given.
-    - `tasks`: tasks of one's own, all of one kind; if not given, `config` says which goals.
-    - `folder`: the run folder; by default `runs/finetune-MEMBER-INIT-seed-SEED`. Of several initial policies each has a
-      run folder inside it.
-    - `resume`: continue the run in that folder; a finished one is only read.
-    - `devices`: how many to lay the tasks and their seeds over, which must be a multiple of it.
+    - `config`: the settings. By default they are those of `finetuning_preset` for the class.
+    - `algorithm`: the name of an algorithm, or your own `FineTuner`.
+    - `environment_class`: a class of environments or its name. The default is the class of the run or of the released
+      policy in `init`. It is needed if `init` does not tell the class, e.g. for a policy file or `"random"`.
+    - `tasks`: your own tasks, all of one type. By default the fields `goals` and `tasks` of the settings decide the
+      tasks.
+    - `folder`: the run folder. The default is `runs/finetune-MEMBER-INIT-seed-SEED`, with
+      the name of the algorithm before the seed unless it is TRPO. For a list of initial policies,
+      each one has its own run folder inside it.
+    - `resume`: continue the run in that folder. A finished run is only read.
+    - `devices`: the number of devices, over which the tasks and their seeds are spread. The number of tasks times seeds
+      must be a multiple of `devices`.
     - `quiet`: show no progress.
 
-    Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
+    **Returns**
+
+    A `FinetuneRun`, or a `FinetuneComparison` if `init` is a list.
+
+    **Raises**
+
+    - `InputError`: if a setting is not allowed, if the policies, member, tasks and class do not fit together, or if the
+      run cannot use the folder or the devices.
+    - `RunError`: if a state, a reward or a parameter is no longer finite.
+    - `RunInterrupted` (a `KeyboardInterrupt`): on Ctrl-C or SIGTERM. The finished iterations are saved in a checkpoint,
+      and `resume` continues after them.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+
+    config = am.TrpoConfig(goals=(-0.9, 0.25), iterations=2, horizon=20, steps=200)
+    run = am.finetune("gridworld-slope/alpha-0.2", "GWN", config, folder="runs/near", quiet=True)
+    print(run.returns.shape)  # (1, 2): one task, two iterations
+    policy = run.load_policy(task=0)
+    ```
     """
     several = not isinstance(init, str | Path | Policy | Mapping)
     inits = list(init) if several else [init]
@@ -101,7 +129,8 @@ def finetune(
     config = config or _usual_settings_of_finetune(environment_class, finetuner)
     plan = _plan_finetune(sources, member, make_class(environment_class), tasks, config, finetuner)
     check_device_count(devices, plan.environment_class, {"tasks times seeds": plan.rows})
-    words = "finetune", plan.member, joined_source_names(sources), f"seed-{config.seed}"
+    other = "" if finetuner.name == DEFAULT else finetuner.name
+    words = "finetune", plan.member, joined_source_names(sources), other, f"seed-{config.seed}"
     path = Path(folder) if folder else default_run_folder(*words)
     way = Way(resume, devices, quiet)
     return (
@@ -112,7 +141,7 @@ def finetune(
 
 
 def _usual_settings_of_finetune(environment_class: AnyClass | str, finetuner: FineTuner[Any]) -> FinetuneConfig:
-    """The settings of an algorithm for a class, as `finetuning_preset` finds them for those with a name."""
+    """Return the default settings of an algorithm for a class, as `finetuning_preset` does for algorithms by name."""
     entry = find_registered_class(registered_name(environment_class))
     return (entry and entry.settings("paper", type(finetuner.own))) or finetuner.own
 
@@ -125,12 +154,12 @@ def _plan_finetune(
     config: FinetuneConfig,
     finetuner: FineTuner[Any],
 ) -> Plan:
-    """Find the tasks, and refuse what cannot be."""
+    """Find the tasks, and raise an `InputError` if policies, settings, tasks and class do not fit together."""
     if not isinstance(config, type(finetuner.own)):
         needed = type(finetuner.own).__name__
         raise InputError(
-            f"config: {type(config).__name__} was given; {finetuner.label} takes a {needed}, such as finetuning_preset "
-            "gives for the class"
+            f"config: {type(config).__name__} was given; {finetuner.label} takes a {needed}; finetuning_preset returns "
+            "the settings of an algorithm for a class"
         )
     config.check()
     where = environment_class[member]
@@ -139,11 +168,14 @@ def _plan_finetune(
         for policy in source.policies.values():
             check_policy_shape(policy, environment_class, f"policy {source.name}")
     if config.memory != "none" and all(source.policies for source in sources):
-        raise InputError(f"memory: {config.memory} was given, but it is for random; other policies bring their own")
+        raise InputError(
+            f"memory: {config.memory} was given; it is only for the initial policy random, because others have a "
+            "memory of their own"
+        )
     if tasks is not None and config.goals:
-        raise InputError("goals: they were given beside tasks; give either goals or tasks")
+        raise InputError("goals: they were given together with tasks; give either goals or tasks")
     if config.normalise and all(source.policies for source in sources):
-        config = dataclasses.replace(config, normalise=False)  # the usual setting of a class, for random alone
+        config = dataclasses.replace(config, normalise=False)  # a default of the class, only for random
     check_horizon(environment_class, config.horizon)
     check_horizon_of_reward(where, name, config.horizon)
     tasks = finetuning_tasks(where, config, config.seed) if tasks is None else tasks

@@ -6,19 +6,19 @@ from alphamepol.algorithms.finetuning.config import FinetuneConfig
 from alphamepol.errors import InputError
 
 FINETUNERS = {"trpo": "alphamepol.algorithms.trpo"}
-"""By name, the folder of an algorithm: its module `config` has the settings for a class of one's own as `OWN`, its
-module `learner` the algorithm as `FINETUNER`. The first is the one that is used unless another is asked for."""
+"""The folder of each algorithm, by name. Its module `config` has the settings for a class of your own as `OWN`; its
+module `learner` has the algorithm as `FINETUNER`. The first algorithm is the default."""
 
 DEFAULT = next(iter(FINETUNERS))
 
 
 def own_settings_by_finetuner_name(algorithm: str) -> FinetuneConfig:
-    """The settings of an algorithm for a class that has none of its own."""
+    """Return the settings of an algorithm for a class that has no settings for it."""
     return importlib.import_module(f"{_folder_by_finetuner_name(algorithm)}.config").OWN
 
 
 def module_by_finetuner_name(algorithm: str) -> str:
-    """The module that has the algorithm."""
+    """Return the name of the module that has the algorithm."""
     return f"{_folder_by_finetuner_name(algorithm)}.learner"
 
 

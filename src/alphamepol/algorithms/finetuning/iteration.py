@@ -1,4 +1,4 @@
-"""One iteration of fine-tuning, all tasks and seeds in one program: collect episodes, improve."""
+"""One iteration of fine-tuning for all tasks and seeds in one program: collect episodes, improve the policies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from alphamepol.sampling.trajectories import Episodes
 
 @dataclass(frozen=True)
 class Plan:
-    """What is the same for every initial policy: where, on what, how."""
+    """The parts of fine-tuning that are the same for every initial policy."""
 
     environment_class: AnyClass
     member: str
@@ -38,28 +38,29 @@ class Plan:
 
     @property
     def rows(self) -> int:
-        """Tasks and seeds that run side by side."""
+        """The number of rows that run side by side: one for each task and seed."""
         return len(self.tasks) * self.config.seeds
 
     def task_of_rows(self) -> Task:
-        """The task of every row, stacked: seeds of a task side by side."""
+        """Return the task of every row, stacked. The seeds of a task are next to each other."""
         return stack_tasks([task for task in self.tasks for _ in range(self.config.seeds)])
 
 
 class IterationReport(eqx.Module):
-    """What an iteration saw and did, row by row."""
+    """The report of one iteration, row by row."""
 
     mean_return: Float[Array, "*rows"]
-    """Of the policy that sampled."""
+    """The mean return of the policy that sampled the iteration."""
     learned: Any
     """The report of the algorithm."""
 
 
 def start_finetuning_iterations(policies: Sequence[Policy], plan: Plan, *, look: bool = True) -> LoopState:
-    """The state before the first iteration for each task and seed, seeds of a task side by side.
+    """Return the state before the first iteration, with a row for each task and seed. The seeds of a task are next to
+    each other.
 
-    The given policies are dealt out in turn; if there are none, each task and seed gets a fresh one. Unless `look` is
-    true, nothing is measured of the class, and the state has the right shapes only.
+    The rows get the given policies in turn. If no policy is given, each row gets a fresh one. If `look` is false, the
+    class is not sampled to measure scales, and only the shapes of the state are right.
     """
     config = plan.config
     keys = finetuning_keys(config.seed, config.seeds, len(plan.tasks))
@@ -91,7 +92,7 @@ def _start_finetuning_iteration_rows(
 def run_finetuning_iteration(
     state: LoopState, iteration: int, plan: Plan, tasks: Task, stopwatch: Stopwatch
 ) -> tuple[LoopState, IterationReport]:
-    """Improve the policy of every task and seed by one iteration; `tasks` are those of the rows, stacked."""
+    """Improve the policy of every task and seed by one iteration. `tasks` holds the task of every row, stacked."""
     config = plan.config
     with stopwatch.phase(SAMPLING):
         sampling_keys, learning_keys = _finetuning_iteration_keys(state.keys, jnp.array(iteration))
@@ -135,7 +136,7 @@ def _finetuning_iteration_keys(keys: Key[Array, " rows"], iteration) -> tuple[Ke
 
 
 def check_finetuning_iteration(finite: Bool[Array, " rows"], iteration: int, config: FinetuneConfig) -> None:
-    """Stop when something that fine-tuning saw or made is not a number."""
+    """Raise a `RunError` if a number that was sampled or computed in the iteration is not finite."""
     lost = np.flatnonzero(~np.asarray(finite))
     if lost.size:
         task, which = divmod(int(lost[0]), config.seeds)

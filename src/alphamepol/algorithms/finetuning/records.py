@@ -1,4 +1,4 @@
-"""The numbers of fine-tuning: the metrics of an iteration, and the summary of the whole."""
+"""The records of a run of fine-tuning: the metrics of each iteration, and the summary of the run."""
 
 from typing import Any
 
@@ -16,10 +16,10 @@ from alphamepol.runs.sources import Source
 def finetuning_record_lines(
     iteration: int, config: FinetuneConfig, report: IterationReport, seconds: dict[str, float]
 ) -> list[dict[str, Any]]:
-    """One line per task and seed for metrics.jsonl.
+    """Return the lines of an iteration for metrics.jsonl, one per task and seed.
 
-    `return` is of the policy that sampled the iteration; the numbers of the algorithm's report are of the one that came
-    out. Seconds are of all tasks together.
+    `return` describes the policy that sampled the iteration. The numbers of the algorithm's report describe the policy
+    after the update. `seconds` are those of all tasks together.
     """
     report = jax.device_get(report)
     return [
@@ -38,7 +38,7 @@ def finetuning_record_lines(
 def summarise_finetuning_records(
     source: Source, plan: Plan, metrics: list[dict[str, Any]], context: RunContext
 ) -> dict[str, Any]:
-    """summary.json: the final numbers of a run."""
+    """Return the content of summary.json: the final numbers of a run."""
     config, tasks = plan.config, len(plan.tasks)
     rows = np.array([line["return"] for line in metrics]).reshape(config.iterations, tasks, config.seeds)
     by_seed = np.moveaxis(rows, 0, -1)
@@ -61,5 +61,5 @@ def summarise_finetuning_records(
 
 
 def _rounded_finetuning_record(values: Float[np.ndarray, "..."]) -> list[Any]:
-    """JSON lists of six decimals: there are many of them."""
+    """Return the values as lists, rounded to six decimals. There are many values, and this keeps summary.json small."""
     return values.round(6).tolist()

@@ -1,4 +1,4 @@
-"""Fine-tuning from one initial policy, or several that take turns, as a run."""
+"""The run of fine-tuning from one source: one initial policy, or several that take turns over the tasks."""
 
 import hashlib
 from dataclasses import dataclass
@@ -32,19 +32,28 @@ from alphamepol.settings.conversion import settings_to_dict
 
 @dataclass(frozen=True)
 class FinetuneRun:
-    """A finished run."""
+    """A finished run of fine-tuning, which `finetune` returns."""
 
     folder: Path
+    """The run folder."""
     label: str
     """The name of the initial policy in figures."""
     summary: dict[str, Any]
+    """The content of summary.json: the final numbers of the run (docs/finetuning.md)."""
 
     @property
     def returns(self) -> Float[np.ndarray, "tasks iterations"]:
+        """The return of each task at each iteration, averaged over the seeds. The shape is (tasks, iterations)."""
         return np.array(self.summary["returns"])
 
     def load_policy(self, task: int, seed: int | None = None) -> Policy:
-        """Read the final policy of a task; of the first seed unless another is given."""
+        """Read the final policy of a task.
+
+        **Arguments**
+
+        - `task`: the number of the task, from 0 on.
+        - `seed`: the seed. The default is the first seed of the run.
+        """
         first: int = self.summary["seeds"][0]
         return load_policy(
             RunFolder(self.folder).policies / _policy_file_of_finetuning_run(task, first if seed is None else seed)
@@ -53,7 +62,7 @@ class FinetuneRun:
 
 @dataclass(frozen=True)
 class Way:
-    """How a run is done, which does not change what it computes."""
+    """The options of a run that do not change what it computes."""
 
     resume: bool = False
     devices: int = 1
@@ -61,7 +70,7 @@ class Way:
 
 
 def run_finetuning_from_source(source: Source, plan: Plan, path: Path, way: Way) -> FinetuneRun:
-    """Fine-tune from one source as planned, in a run folder."""
+    """Fine-tune from one source according to the plan, in the run folder `path`."""
     config, environment_class, folder = plan.config, plan.environment_class, RunFolder(path)
     member = environment_class[plan.member]
     fingerprint = (

@@ -12,7 +12,10 @@ from alphamepol.errors import InputError
 
 
 def finetuning_tasks(member: Member, settings: TaskSettings, seed: int) -> Sequence[Task]:
-    """The goals that the settings give, else the member's own tasks, else random goals of a seed."""
+    """Return the goals in the settings, if there are any. Otherwise return the member's own tasks, or random goals.
+
+    Random goals are for members without tasks of their own; `seed` decides these goals.
+    """
     if settings.goals:
         return _finetuning_tasks_at_given_goals(member, settings)
     if member.tasks:

@@ -1,1 +1,1 @@
-"""MAML."""
+"""MAML: train a policy that one gradient step adapts to a task."""

@@ -1,4 +1,4 @@
-"""The linear feature baseline: returns expected of what is perceived and of the time, fitted to those that came."""
+"""The linear feature baseline, which predicts returns from what the policy perceives and from the time."""
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +12,13 @@ def maml_linear_baseline(
     returns: Float[Array, "trajectories time"],
     valid: Bool[Array, "trajectories time"],
 ) -> Float[Array, "trajectories time"]:
-    """(A1): the least-squares fit by what is perceived, its squares, the time to the third power, and a constant."""
+    """Predict the return of every step with the baseline (A1).
+
+    The baseline is the least-squares fit of the returns. Its features are what the policy perceives, the squares of
+    these numbers, the time, its square and its cube, and a constant.
+    """
     perceived = perceived.astype(returns.dtype)
-    # Around its mean, which changes nothing but rounding.
+    # Subtracting the mean changes nothing but the rounding of the fit.
     perceived -= jnp.nan_to_num(jnp.mean(perceived, axis=(0, 1), where=valid[..., None]))
     time = jnp.broadcast_to(jnp.arange(returns.shape[1])[:, None] / 100, (*returns.shape, 1))
     features = jnp.concatenate([jnp.ones_like(time), perceived, perceived**2, time, time**2, time**3], axis=-1)
@@ -25,9 +29,10 @@ def maml_linear_baseline(
 def project_for_maml_baseline(
     columns: Float[Array, "rows columns"], target: Float[Array, " rows"]
 ) -> Float[Array, " rows"]:
-    """What of the target lies in the span of the columns. Some of them may depend on others.
+    """Return the projection of the target onto the span of the columns, which may be linearly dependent.
 
-    Through orthonormal columns, not normal equations: those of powers of the time are beyond float32.
+    The projection uses orthonormal columns. The normal equations for powers of the time are too ill-conditioned for
+    float32.
     """
     with jax.default_matmul_precision("highest"):
         basis = orthonormal(columns)

@@ -11,26 +11,29 @@ from alphamepol.settings.trust_region import TrustRegionSettings, check_trust_re
 
 @dataclass(frozen=True)
 class MamlConfig(RunSettings, PolicySettings, TrustRegionSettings, EpisodeSettings):
-    """Everything that decides what MAML computes, beside the class of environments and how tasks are drawn."""
+    """The settings of MAML: all that decides its result, except the class of environments and the tasks."""
 
     iterations: int = 200
-    """MAML: how often tasks are drawn and the policy is improved from them."""
+    """The number of MAML's iterations. Each iteration draws tasks and improves the policy with them."""
     tasks: int = 20
-    """MAML: tasks of an iteration, each a member drawn from p_M and a random goal, or a skill."""
+    """The number of tasks in an iteration of MAML.
+    Each task is a member drawn from p_M, with a random goal in maml-r and with a skill in maml-diayn."""
     trajectories: int = 30
-    """MAML: episodes per task before its inner step, and as many after it."""
+    """The number of episodes that MAML collects for a task before the inner step, and again after it."""
     inner_rate: float = 0.1
-    """MAML: the rate of the inner step."""
+    """The learning rate of MAML's inner step, which adapts the policy to one task."""
     first_order: bool = False
-    """MAML: leave out how the inner step depends on where it starts: cheaper, and biased."""
+    """Use first-order MAML: ignore that the gradient of the inner step depends on the policy before the step.
+    It is cheaper, but its gradient is biased."""
     goal_radius: float = 0.1
-    """maml-r: a goal is reached within this distance; that gives reward 1 and ends the episode."""
+    """The distance within which a goal of maml-r is reached. Reaching the goal gives reward 1 and ends the episode."""
     max_kl: float = 1e-2
-    """MAML: the largest mean KL divergence between the adapted policies before and after an outer step."""
+    """δ_KL, the largest mean KL divergence of an outer step of MAML.
+    The divergence is between the adapted policies before and after the step."""
 
 
 def check_maml_config(config: MamlConfig) -> None:
-    """Raise an `InputError` on the first field that cannot be."""
+    """Raise an `InputError` for the first field whose value is not allowed."""
     for field in ("iterations", "tasks", "trajectories"):
         check_field_at_least(config, field, 1)
     for field in ("inner_rate", "goal_radius"):

@@ -1,4 +1,4 @@
-"""One meta-iteration of MAML, all seeds in one program: try the tasks, adapt to each, try again, improve."""
+"""One iteration of MAML for all seeds in one program: sample the tasks, adapt to each, sample again, improve."""
 
 from typing import Any, NamedTuple
 
@@ -22,21 +22,21 @@ from alphamepol.runs.untrained import FirstLook, untrained_policies_for_class
 
 
 class MetaReport(eqx.Module):
-    """What a meta-iteration saw and did, seed by seed."""
+    """The results of an iteration for each seed."""
 
     return_before: Float[Array, "*seeds"]
-    """Of the meta-policy, mean over the tasks."""
+    """The return of the meta-policy, as a mean over the tasks."""
     return_after: Float[Array, "*seeds"]
-    """Of the policies adapted to each task by one inner step."""
+    """The return of the policies that one inner step adapted to each task, as a mean over the tasks."""
     stepped: Stepped
     finite: Bool[Array, "*seeds"]
-    """Whether everything is still a number."""
+    """True if all parameters of the policy and all samples are finite."""
 
 
 def start_maml_iterations(environment_class: EnvironmentClass, config: MamlConfig, *, look: bool = True) -> LoopState:
-    """An untrained policy for each seed.
+    """Return the state before the first iteration, with an untrained policy for each seed.
 
-    Unless `look` is true, nothing is measured of the class, and the state has the right shapes only.
+    If `look` is false, nothing is sampled from the class, and the state only has the right shapes.
     """
     purposes = split_keys_by_purpose(seed_keys(config.seed_list))
     members = jnp.tile(jnp.arange(len(environment_class)), (config.seeds, 1))
@@ -53,7 +53,10 @@ def run_maml_iteration(
     config: MamlConfig,
     stopwatch: Stopwatch,
 ) -> tuple[LoopState, MetaReport]:
-    """Improve every seed's policy by one meta-iteration; `drawing` draws tasks, stacked over seeds."""
+    """Improve the policy of every seed by one iteration.
+
+    `drawing` is the callable that draws tasks, stacked over seeds.
+    """
     policies: Policy = state.learners
     settings, amount = maml_iteration_settings(config), Amount(config.trajectories, config.horizon)
     with stopwatch.phase(SAMPLING):
@@ -74,23 +77,23 @@ def run_maml_iteration(
 
 
 def maml_iteration_settings(config: MamlConfig) -> MamlSettings:
-    """The part of the settings that the update uses."""
+    """Return the part of the settings that the update uses."""
     numbers = traced_number(config.inner_rate), traced_number(config.discount)
     return MamlSettings(*numbers, trust_region_from_settings(config), config.first_order)
 
 
 class Drawn(eqx.Module):
-    """The tasks of an iteration."""
+    """The members and random keys by which the tasks of an iteration are drawn."""
 
     members: Int[Array, "*seeds tasks"]
     keys: Key[Array, "*seeds tasks"]
-    """The key that each task is drawn with."""
+    """The random key with which each task is drawn."""
     drawing: Any
-    """Draws a task in a member, stacked over seeds."""
+    """The callable that draws a task in a member, stacked over seeds."""
 
 
 class Amount(NamedTuple):
-    """How much of a task is sampled at once."""
+    """The number and the length of the episodes that are sampled for a task."""
 
     trajectories: int
     horizon: int
@@ -100,7 +103,7 @@ class Amount(NamedTuple):
 def _draw_for_maml_iteration(
     keys: Key[Array, " seeds"], probabilities: tuple[float, ...], tasks: int
 ) -> tuple[Int[Array, "seeds tasks"], Key[Array, "seeds tasks"]]:
-    """The member of each task, and the key that the task is drawn with."""
+    """Draw the member of each task and the random key with which the task is drawn."""
 
     def one_seed(key: PRNGKeyArray) -> tuple[Int[Array, " tasks"], Key[Array, " tasks"]]:
         member_key, task_key = jax.random.split(key)
@@ -119,7 +122,10 @@ def _try_tasks_in_maml_iteration(
     amount: Amount,
     keys: Key[Array, " seeds"],
 ) -> Experience:
-    """Collect experience of every task, with the seed's policy or, if policies are adapted, the task's."""
+    """Collect experience in every task.
+
+    The policy of the seed acts. If `adapted` is true, there is a policy for each seed and task, which acts instead.
+    """
 
     def one_seed(
         policy: Policy,

@@ -1,4 +1,4 @@
-"""MAML as a run."""
+"""The run of MAML: its loop over iterations, its files and its summary."""
 
 from functools import partial
 from typing import Any
@@ -25,8 +25,10 @@ from alphamepol.runs.loop import Loop, LoopState, run_loop
 def run_maml(
     environment_class: EnvironmentClass, config: MamlConfig, drawing: Any, context: RunContext
 ) -> dict[str, Any]:
-    """Train one policy per seed, save it, and return the numbers of the summary; `drawing` draws tasks, stacked over
-    seeds."""
+    """Train one policy per seed, save the policies, and return the numbers of the summary.
+
+    `drawing` is the callable that draws tasks, stacked over seeds.
+    """
     folder, stopwatch = context.folder, context.stopwatch
 
     def step(state: LoopState, iteration: int):

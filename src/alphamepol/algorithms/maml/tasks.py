@@ -1,4 +1,4 @@
-"""How tasks of MAML are drawn: random goals, or with a function of the user's."""
+"""The tasks of MAML: random goals, or tasks that a function of the user draws."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,11 +15,11 @@ from alphamepol.environments.tasks import GoalTasks, Task, check_tasks
 from alphamepol.errors import InputError
 
 DrawTask = Callable[..., Task]
-"""`draw(member, key=key)` returns a task in a member, in JAX."""
+"""A function `draw(member, key=key)`, written in JAX, that returns a task in a member."""
 
 
 class GivenTasks(eqx.Module):
-    """Draws tasks with a function of the user's."""
+    """A callable that draws tasks with a function of the user."""
 
     draw: DrawTask = eqx.field(static=True)
 
@@ -30,7 +30,7 @@ class GivenTasks(eqx.Module):
 def drawing_of_maml_tasks(
     environment_class: EnvironmentClass, config: MamlConfig, draw_task: DrawTask | None = None
 ) -> Any:
-    """What draws the tasks of maml-r, stacked over seeds."""
+    """Return the callable that draws the tasks of maml-r, stacked over seeds."""
     first: CMP = environment_class[0]
     if draw_task is None and not isinstance(environment_class[0], HasFreeSpace):
         raise InputError(

@@ -1,6 +1,7 @@
-"""MAML: a policy from which one step of policy gradient leads to a good one, whatever the task.
+"""The update of MAML: improve a policy so that one policy-gradient step makes it good at any task.
 
-An inner step per task, then a trust-region step of the policy before it, through it (docs/method.md, "MAML").
+The inner step adapts the policy to each task. The outer step is a trust-region step of the policy before the inner
+step; its derivatives go through the inner step (docs/method.md, "MAML").
 """
 
 import equinox as eqx
@@ -20,26 +21,26 @@ from alphamepol.sampling.rollout import rollout
 
 
 class MamlSettings(eqx.Module):
-    """Numbers that only scale something are traced: changing them compiles nothing anew."""
+    """The settings of the update. Numbers that only scale are traced, so that other values compile nothing anew."""
 
     inner_rate: Float[Array, ""]
     discount: Float[Array, ""]
     region: TrustRegion
     first_order: bool = eqx.field(static=True, default=False)
-    """Leave out how the inner step depends on where it starts."""
+    """Ignore that the gradient of the inner step depends on the policy before the step."""
 
 
 class Experience(eqx.Module):
-    """Episodes of one task, one per trajectory; with leading axes, of several."""
+    """The episodes of one task, one per trajectory. Leading axes stack several tasks."""
 
     perceived: Shaped[Array, "*tasks trajectories time inputs"]
     actions: Shaped[Array, "..."]
     advantages: Float[Array, "*tasks trajectories time"]
-    """Of mean 0 and deviation 1 over the valid steps."""
+    """The advantages, with mean 0 and standard deviation 1 over the valid steps."""
     valid: Bool[Array, "*tasks trajectories time"]
-    """Steps after an early end are not."""
+    """False for the steps after an early end of the episode."""
     mean_return: Float[Array, "*tasks"]
-    """Undiscounted."""
+    """The mean of the undiscounted returns."""
 
 
 def experience_for_maml_update(
@@ -52,23 +53,26 @@ def experience_for_maml_update(
     horizon: int,
     key: PRNGKeyArray,
 ) -> Experience:
-    """Do a task some times; the advantage of a step is its return less what the linear baseline expects (A1)."""
+    """Collect `trajectories` episodes of a task.
+
+    The advantage of a step is its return minus the return that the linear baseline predicts (A1).
+    """
     where = task.set_up(member)
     assert isinstance(where, CMP)
     one = jax.vmap(lambda key: rollout(policy, where, horizon, task, key=key))
     steps = one(jax.random.split(key, trajectories))
     rewards = jnp.where(steps.valid, steps.rewards, 0.0)
     nothing = jnp.zeros(())
-    # With values of 0 and λ = 1 these are the discounted returns.
+    # With values of 0 and λ = 1, generalised advantages are discounted returns.
     returns = jax.vmap(
         lambda rewards, ended: generalised_advantages(
             rewards, ended, jnp.zeros_like(rewards), nothing, discount, jnp.ones(())
         )
     )(rewards, steps.ended)
-    # Pixels are no measure of anything: of an image the baseline takes what memory adds, and the time.
+    # Single pixels say nothing about the return. For images, the baseline uses what memory adds, and the time.
     pixels = 0 if policy.trunk is None else policy.trunk.pixels
     advantages = returns - maml_linear_baseline(steps.perceived[..., pixels:], returns, steps.valid)
-    # Where the baseline expects everything, what is left is rounding, which normalising would blow up.
+    # Only rounding is left where the baseline predicts the whole return. Normalising would magnify this rounding.
     counts = jnp.abs(advantages) > 1e-5 * jnp.max(jnp.abs(returns))
     advantages = jnp.where(steps.valid & counts, advantages, 0.0)
     normalised = normalise_advantages(advantages.ravel(), steps.valid.ravel()).reshape(advantages.shape)
@@ -77,7 +81,7 @@ def experience_for_maml_update(
 
 
 def adapt_by_maml_inner_step(policy: Policy, samples: Experience, settings: MamlSettings) -> Policy:
-    """(A2): the inner step, one of policy gradient."""
+    """Return the policy after the inner step (A2), which is one step of policy gradient."""
 
     def objective(policy: Policy) -> Float[Array, ""]:
         return _mean_in_maml_update(
@@ -94,22 +98,24 @@ def adapt_by_maml_inner_step(policy: Policy, samples: Experience, settings: Maml
 def maml_outer_step(
     policy: Policy, before: Experience, after: Experience, settings: MamlSettings
 ) -> tuple[Policy, Stepped]:
-    """(A3): the outer step.
+    """Take the outer step (A3).
 
     **Arguments**
 
-    - `before`: what each task's inner step is made of, sampled with `policy`.
-    - `after`: what each adapted policy then sampled. Both are stacked over tasks.
+    - `policy`: the policy before the inner step, which is improved.
+    - `before`: the experience for the inner step of each task, sampled with `policy` and stacked over tasks.
+    - `after`: the experience that the adapted policy of each task sampled, stacked over tasks.
+    - `settings`: the settings of the update.
     """
 
     def adapted_behaviour(policy: Policy) -> Distribution:
-        """At every step of `after`: the actions of the policy that was adapted to the task."""
+        """Return the distribution of actions of each adapted policy at every step of `after`."""
         return jax.vmap(
             lambda before, after: behaviour_in_maml_update(adapt_by_maml_inner_step(policy, before, settings), after)
         )(before, after)
 
-    # Of the tasks' KL divergences only the curvature at 0 counts, and there it is that of the distributions, seen
-    # through the derivative of the adapted behaviour: nothing is differentiated a third time.
+    # The Fisher matrix is the curvature of the mean KL divergence at the old policy. There it only needs the curvature
+    # by the distributions and the first derivative of the adapted behaviour. So nothing is differentiated three times.
     old, push = jax.linearize(adapted_behaviour, policy)
     pull = jax.linear_transpose(push, policy)
     old_log_probs = jax.vmap(log_probs_in_maml_update)(old, after)
@@ -134,13 +140,14 @@ def maml_outer_step(
 
 
 def behaviour_in_maml_update(policy: Policy, samples: Experience) -> Distribution:
-    """The distribution of actions at every step."""
+    """Return the distribution of actions at every step."""
     inputs = jax.vmap(policy.network_inputs)(samples.perceived)
     rows = inputs.reshape(-1, inputs.shape[-1])
     if policy.trunk is None:
         outputs = policy.network_of_rows(rows)
     else:
-        # Convolutions keep many times what they are given: piece by piece, and computed again for derivatives.
+        # Convolutions need many times the memory of their inputs. So the rows are mapped piece by piece, and hidden
+        # values are computed again for derivatives.
         network = jax.checkpoint(lambda rows: policy.network_of_rows(rows), prevent_cse=False)
         outputs = map_rows(network, (rows,), mapped_rows_per_product(policy.trunk.pixels))
     return jax.vmap(jax.vmap(policy.head))(outputs.reshape(*inputs.shape[:-1], -1))
@@ -153,5 +160,5 @@ def log_probs_in_maml_update(rows: Distribution, samples: Experience) -> Float[A
 def _mean_in_maml_update(
     values: Float[Array, "trajectories time"], valid: Bool[Array, "trajectories time"]
 ) -> Float[Array, ""]:
-    """Over the valid steps."""
+    """Return the mean over the valid steps."""
     return jnp.sum(jnp.where(valid, values, 0.0)) / jnp.maximum(jnp.sum(valid), 1)

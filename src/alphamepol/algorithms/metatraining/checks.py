@@ -1,4 +1,4 @@
-"""Classes and arguments that a method of meta-training can work with."""
+"""Checks that a method of meta-training can work with a class and with the arguments."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ from alphamepol.errors import InputError
 from alphamepol.policies.shape import policy_shape
 
 LARGEST = 2000
-"""Numbers of an observation that a linear baseline is still fitted to: its cost grows with their square."""
+"""The largest number of components of an observation for the linear baseline, whose cost grows with its square."""
 
 LARGEST_REPLAY = 16 * 2**30
-"""Bytes of all seeds' replays: they live on the device twice, and in every checkpoint."""
+"""The largest size in bytes of the replays of all seeds. They are on the device twice, and in every checkpoint."""
 
 
 def check_metatraining_method(
@@ -22,9 +22,9 @@ def check_metatraining_method(
     diayn: str | Path | None,
     draw_task: DrawTask | None,
 ) -> None:
-    """Refuse what a method cannot be trained with."""
+    """Raise an `InputError` if the method cannot be trained with the class or the arguments."""
     if diayn is not None and config.method != "maml-diayn":
-        raise InputError(f"diayn: {diayn} was given, but only maml-diayn takes skills; its method is {config.method}")
+        raise InputError(f"diayn: {diayn} was given, but only maml-diayn takes skills; the method is {config.method}")
     if draw_task is not None and config.method != "maml-r":
         raise InputError(f"draw_task: it was given, but only maml-r takes tasks; the method is {config.method}")
     for name in environment_class.names if config.method == "maml-r" else ():
@@ -38,12 +38,12 @@ def check_metatraining_method(
     if config.method == "maml-r":
         return
     if not all(shape.actions.bounded):
-        raise InputError(f"class: DIAYN needs bounded actions, those of {environment_class.name} are not")
+        raise InputError(f"class: DIAYN needs bounded actions; those of {environment_class.name} are not bounded")
     number = 1 if shape.image else 4
     room = config.seeds * config.replay * (2 * number * shape.observation_size + 4 * shape.action_size + 5)
     if diayn is None and room > LARGEST_REPLAY:
         raise InputError(
-            f"replay: {config.replay} was given; with {config.seeds} seeds and {shape.observation_size} numbers an "
-            f"observation it would take {room / 2**30:.0f} GiB, and may take {LARGEST_REPLAY / 2**30:.0f}; give a "
-            "smaller --replay or fewer --seeds"
+            f"replay: {config.replay} was given; with {config.seeds} seeds and {shape.observation_size} numbers per "
+            f"observation it would take {room / 2**30:.0f} GiB, but at most {LARGEST_REPLAY / 2**30:.0f} GiB are "
+            "allowed; give a smaller --replay or fewer --seeds"
         )

@@ -1,4 +1,4 @@
-"""The skills that a DIAYN run has learned, for MAML to use as tasks."""
+"""The skills of a DIAYN run, which MAML uses as tasks."""
 
 import hashlib
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ from alphamepol.settings.conversion import settings_from_dict
 
 @dataclass(frozen=True)
 class Discriminators:
-    """One per seed of a run."""
+    """The discriminators of a DIAYN run, one per seed."""
 
     networks: list[Network]
     sha256: str
-    """Of all of them."""
+    """The SHA-256 of all networks together."""
 
 
 def load_learned_skills(folder: RunFolder, environment_class: EnvironmentClass) -> Discriminators:
-    """The discriminators of a finished DIAYN run, which must fit a class."""
+    """Read the discriminators of a finished DIAYN run. Raises InputError if they do not fit the class."""
     described = folder.read_config()
     try:
         config = settings_from_dict(MetatrainConfig, described["config"])

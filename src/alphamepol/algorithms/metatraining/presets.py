@@ -1,4 +1,4 @@
-"""Named settings of meta-training."""
+"""The presets of meta-training."""
 
 import dataclasses
 from typing import Literal
@@ -8,7 +8,7 @@ from alphamepol.environments.registry import Named, find_registered_class, regis
 
 
 def quick_metatraining_preset(config: MetatrainConfig) -> MetatrainConfig:
-    """Settings of a small network and few samples: a minute or two a seed on two cores."""
+    """Return the settings with a small network and few samples, for a minute or two per seed on two cores."""
     return dataclasses.replace(
         config,
         iterations=50,
@@ -24,9 +24,27 @@ def quick_metatraining_preset(config: MetatrainConfig) -> MetatrainConfig:
 
 
 def metatraining_preset(name: Literal["paper", "quick"], environment_class: str | Named) -> MetatrainConfig:
-    """The settings of meta-training for a class: the paper's for its gridworlds, the nearest to them for others.
+    """Return the settings of meta-training for a class.
 
-    `quick` is a small network and few samples: a minute or two a seed on two cores.
+    **Arguments**
+
+    - `name`: "paper" for the settings of the paper, with eight seeds; or "quick" for a small network, few samples and
+      one seed, which take a minute or two on two cores. The paper has settings for its gridworlds. Other classes
+      have settings that are as near to those as possible.
+    - `environment_class`: a class or its name. It need not be a class that the package knows.
+
+    **Returns**
+
+    The settings, as a `MetatrainConfig`. Use `dataclasses.replace` to change single fields.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+
+    config = am.metatraining_preset("quick", "gridworld-slope")
+    print(config.iterations, config.tasks, config.seeds)  # 50 10 1
+    ```
     """
     entry = find_registered_class(registered_name(environment_class))
     paper = (entry and entry.settings("paper", MetatrainConfig)) or MetatrainConfig()

@@ -1,4 +1,4 @@
-"""Meta-training as a run: MAML on random goals, DIAYN, or MAML on DIAYN's skills."""
+"""The run of meta-training: MAML on random goals, DIAYN, or MAML on DIAYN's skills."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -32,12 +32,16 @@ from alphamepol.settings.conversion import settings_to_dict
 
 @dataclass(frozen=True)
 class MetatrainRun:
-    """A finished run."""
+    """A finished meta-training run, which `metatrain` returns."""
 
     folder: Path
+    """The run folder."""
     summary: dict[str, Any]
+    """The content of summary.json."""
     policies: dict[int, Policy]
-    """By seed; of DIAYN one per skill and seed, numbered from 0 on: the first skill of every seed, then the second."""
+    """The trained policies by seed.
+    DIAYN has a policy for each skill and seed. These policies are numbered from 0: first come the policies of the
+    first skill for every seed, then those of the second skill, and so on."""
 
 
 def metatrain(
@@ -51,22 +55,45 @@ def metatrain(
     devices: int = 1,
     quiet: bool = False,
 ) -> MetatrainRun:
-    """Meta-train one policy per seed, with DIAYN one per seed and skill, and leave everything in a run folder.
+    """Meta-train one policy per seed on a class of environments, and save everything in a run folder.
+
+    The method is `config.method`: MAML on random goals (maml-r), DIAYN (diayn), or MAML on the rewards of DIAYN's
+    skills (maml-diayn). DIAYN trains one policy per seed and skill.
 
     **Arguments**
 
     - `environment_class`: a class written in JAX, or its name.
-    - `config`: e.g. `MetatrainConfig(method="maml-r")`; if not given, `metatraining_preset("paper", …)` for the class.
-    - `diayn`: for maml-diayn, the folder of a DIAYN run whose skills are the tasks; if not given, they are learned
-      first, in `diayn` inside the folder.
-    - `draw_task(member, key=key)`: for maml-r, how to draw a task in a member, in JAX; a random goal if not given. A
-      run that is resumed knows it by its name alone.
-    - `folder`: the run folder; by default `runs/CLASS-METHOD-seed-FIRST`.
-    - `resume`: continue the run in that folder; a finished one is only read.
-    - `devices`: how many to lay the seeds over, which must be a multiple of it.
+    - `config`: the settings, such as `MetatrainConfig(method="maml-r")`. If it is not given, it is
+      `metatraining_preset("paper", environment_class)`.
+    - `diayn`: the folder of a DIAYN run whose skills are the tasks of maml-diayn. If it is not given, maml-diayn
+      learns the skills first, in the folder `diayn` inside the run folder.
+    - `draw_task`: a function `draw_task(member, key=key)`, written in JAX, that draws a task of maml-r in a member. If
+      it is not given, tasks are random goals. A resumed run only checks that the name of the function is the same.
+    - `folder`: the run folder. If it is not given, it is `runs/CLASS-METHOD-seed-FIRST`, where FIRST is the first seed.
+    - `resume`: continue the run in the folder. A finished run is only read.
+    - `devices`: the number of devices that share the seeds. The number of seeds must be a multiple of it.
     - `quiet`: show no progress.
 
-    Ctrl-C saves a checkpoint and raises `RunInterrupted`, a KeyboardInterrupt.
+    **Returns**
+
+    The finished run, as a `MetatrainRun`: its folder, its summary and its policies.
+
+    **Raises**
+
+    - `InputError`: if a setting is not allowed, the method cannot be used with the class, or the folder holds another
+      run.
+    - `RunError`: if a state, a reward or a parameter is no longer finite.
+    - `RunInterrupted`, a `KeyboardInterrupt`: on Ctrl-C, after a checkpoint was saved.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+
+    config = am.MetatrainConfig(iterations=2, tasks=2, trajectories=2, horizon=10, hidden=(8,), seeds=1)
+    run = am.metatrain("gridworld-slope", config, folder="runs/maml", quiet=True)
+    print(run.folder, list(run.policies))  # runs/maml [0]
+    ```
     """
     name = registered_name(environment_class)
     config = config or metatraining_preset("paper", name)
@@ -139,7 +166,10 @@ def _run_metatraining(
 
 
 def _skill_tasks_of_metatraining_run(given: Discriminators, config: MetatrainConfig) -> SkillTasks:
-    """The rewards of skills as tasks, stacked over seeds: the discriminators take turns."""
+    """Return the callable that draws the rewards of skills as tasks, stacked over seeds.
+
+    If there are fewer discriminators than seeds, the seeds use them in turn.
+    """
     return SkillTasks(stack_trees([given.networks[number % len(given.networks)] for number in range(config.seeds)]))
 
 

@@ -1,1 +1,1 @@
-"""TRPO, a fine-tuner."""
+"""TRPO, trust-region policy optimisation: an algorithm for fine-tuning."""

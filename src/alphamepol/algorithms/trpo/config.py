@@ -14,22 +14,35 @@ from alphamepol.settings.trust_region import TrustRegionSettings, check_trust_re
 
 @dataclass(frozen=True)
 class TrpoConfig(TrustRegionSettings, FinetuneConfig):
-    """Everything that decides what fine-tuning with TRPO computes, beside the class, the member and the initial
-    policy."""
+    """The settings of fine-tuning with TRPO.
+
+    Together with the class, the member and the initial policy they decide what a run computes. The defaults are the
+    paper's settings for the gridworlds. `finetuning_preset` returns the settings for other classes.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+
+    config = am.TrpoConfig(tasks=5, iterations=30)
+    config.check()
+    print(config.trajectories)  # 30: an iteration has 12 000 steps, in trajectories of 400
+    ```
+    """
 
     gae_lambda: float = 0.98
     """λ of generalised advantage estimation."""
     critic_hidden: tuple[int, ...] = (64, 64)
-    """Widths of the value network's hidden layers."""
+    """The widths of the value network's hidden layers."""
     critic_learning_rate: float = 1e-2
-    """The rate of the value network's Adam."""
+    """The learning rate of Adam for the value network."""
     critic_passes: int = 5
-    """How often the value network goes through an iteration's steps."""
+    """The number of passes over an iteration's steps when the value network is fitted."""
     critic_batch: int = 512
-    """Mini-batch of the value network."""
+    """The number of steps in a mini-batch when the value network is fitted."""
 
     def check(self) -> None:
-        """Raise an `InputError` on the first field that cannot be."""
+        """Raise an `InputError` for the first field whose value is not allowed."""
         super().check()
         check_trust_region_settings(self)
         for field in ("critic_passes", "critic_batch"):
@@ -40,4 +53,4 @@ class TrpoConfig(TrustRegionSettings, FinetuneConfig):
 
 
 OWN = TrpoConfig(horizon=200, steps=8000, max_kl=1e-2, initial_log_std=-0.5, normalise=True)
-"""The settings for a class that the paper does not have, whose units are not known."""
+"""The settings for a class that the paper does not have. The units of such a class are not known."""

@@ -1,4 +1,4 @@
-"""The critic: a value network, and how it is fitted to returns."""
+"""The critic: a value network that is fitted to returns."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -20,17 +20,17 @@ ADAM = optax.scale_by_adam()
 
 
 class Critic(eqx.Module):
-    """The value of what is perceived by a ReLU network, with the Adam moments that it is fitted with."""
+    """A ReLU network that estimates the value of what is perceived, with the Adam moments of its fit."""
 
     trunk: Trunk | None
-    """What sees the image that its inputs begin with, if they do."""
+    """The convolutions, if the inputs begin with an image; else None."""
     layers: tuple[eqx.nn.Linear, ...]
     moments: optax.OptState
 
     def __init__(
         self, input_size: int, hidden: Sequence[int] = (64, 64), image: Shape | None = None, *, key: PRNGKeyArray
     ):
-        """Orthogonal weights (gain √2, 1 for the last layer), biases of zero."""
+        """Build the network with orthogonal weights (gain √2, 1 for the last layer) and biases of zero."""
         self.trunk = image and Trunk(image, key=jax.random.fold_in(key, NETWORK_TRUNK))
         seen = 0 if self.trunk is None else self.trunk.size - self.trunk.pixels
         sizes = [input_size + seen, *hidden, 1]
@@ -49,7 +49,7 @@ class Critic(eqx.Module):
 def evaluate_critic(
     critic: Critic, perceived: Shaped[Array, "trajectories time inputs"]
 ) -> Float[Array, "trajectories time"]:
-    """The value of every step; images piece by piece."""
+    """Return the value of every step. Images are processed piece by piece."""
     if critic.trunk is None:
         return jax.vmap(jax.vmap(critic))(perceived)
     rows = perceived.reshape(-1, perceived.shape[-1])
@@ -67,14 +67,18 @@ def fit_critic(
     batch: int,
     key: PRNGKeyArray,
 ) -> tuple[Critic, Float[Array, ""]]:
-    """(T5): Adam on the squared error, `passes` times over all rows in mini-batches; returns the mean loss, too."""
+    """Fit the critic to the targets (T5): Adam on the squared error, with `passes` over all rows in mini-batches.
+
+    Return the fitted critic and the mean loss.
+    """
     rows = len(targets)
     batch = min(batch, rows)
     batches = -(-rows // batch)
 
     def shuffled(key: PRNGKeyArray):
-        """Each row once; the last mini-batch is filled up with rows that weigh nothing."""
-        # One sort instead of the several of `jax.random.permutation`; equal bits are too rare to matter.
+        """Return all rows in random order, as mini-batches, and their weights. The last mini-batch is padded with rows
+        of weight 0."""
+        # One sort is faster than the several sorts of `jax.random.permutation`. Equal bits are too rare to matter.
         order = jnp.resize(jnp.argsort(jax.random.bits(key, (rows,))), (batches, batch))
         return order, (jnp.arange(batches * batch) < rows).astype(float).reshape(batches, batch)
 

@@ -1,4 +1,4 @@
-"""TRPO as fine-tuning sees it."""
+"""TRPO as a `FineTuner`."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from alphamepol.sampling.trajectories import Episodes
 
 @dataclass(frozen=True)
 class Trpo:
-    """A `FineTuner`: trust-region policy optimisation with generalised advantages and a value network."""
+    """The `FineTuner` of TRPO: trust-region policy optimisation with generalised advantages and a value network."""
 
     name = "trpo"
     label = "TRPO"

@@ -1,8 +1,9 @@
-"""A ReLU network around its parameters: its outputs, and products with its Jacobian J, as often as one likes.
+"""The linearisation of a ReLU network around its parameters: its outputs, and products with its Jacobian J.
 
-TRPO needs J·v and Jᵀ·u at ten vectors of the same network and inputs. What does not change is computed once: the
-hidden values, and the derivative of the few outputs by each layer's sums. A product then takes one matrix product per
-layer, half of what a Jacobian-vector and a vector-Jacobian product of automatic differentiation take.
+TRPO needs J·v and Jᵀ·u for ten vectors with the same network and inputs. Values that do not depend on the vector are
+computed once: the hidden values, and the derivatives of the few outputs by each layer's sums (before ReLU). A product
+then takes one matrix product per layer. A Jacobian-vector or vector-Jacobian product of automatic differentiation takes
+two.
 """
 
 from collections.abc import Callable
@@ -23,28 +24,29 @@ Layers = tuple[eqx.nn.Linear, ...]
 
 
 class Piece(eqx.Module):
-    """What is kept of some of the inputs; columns are inputs, because a weight times a column is quickest on a CPU."""
+    """The stored values for a piece of the inputs. Inputs are columns, because a weight times a column is fastest on a
+    CPU."""
 
     values: tuple[Float[Array, "*pieces _ rows"], ...]
-    """The input, then each hidden layer's values."""
+    """The inputs, then the values of each hidden layer."""
     sensitivities: tuple[Float[Array, "*pieces outputs _ rows"], ...]
-    """Derivatives of the outputs by the sums of each hidden layer but the last."""
+    """The derivatives of the outputs by the sums of each hidden layer except the last."""
 
 
 class Linearised(eqx.Module):
-    """A network at given parameters and inputs."""
+    """A network that is linearised at given parameters and inputs."""
 
     layers: Layers
     outputs: Float[Array, "rows outputs"]
     pieces: Piece
 
     def push(self, tangent: Layers) -> Float[Array, "rows outputs"]:
-        """J·v: how the outputs change along a change of the parameters."""
+        """Return J·v: the change of the outputs along a change of the parameters."""
         changes = jax.lax.map(lambda piece: _push_through_linearised(self.layers, piece, tangent), self.pieces)
         return _to_linearised_rows(changes)[: len(self.outputs)]
 
     def pull(self, cotangent: Float[Array, "rows outputs"]) -> Layers:
-        """Jᵀ·u: the gradient by the parameters of Σ u · outputs."""
+        """Return Jᵀ·u: the gradient of Σ u · outputs by the parameters."""
 
         def add(total: Layers, part: tuple[Piece, Float[Array, "outputs rows"]]) -> tuple[Layers, None]:
             return jax.tree.map(jnp.add, total, _pull_through_linearised(self.layers, *part)), None
@@ -83,7 +85,7 @@ def _push_through_linearised(layers: Layers, piece: Piece, tangent: Layers) -> F
         )
     for layer, below, sensitivity in zip(tangent, piece.values, piece.sensitivities, strict=False):
         sums = times_network_layer(layer, below)
-        # A product with ones: XLA's own sums over this axis are ten times slower on a CPU.
+        # The product with ones is a sum. XLA's own sums over this axis are ten times slower on a CPU.
         change += jnp.stack([jnp.ones(len(sums)) @ (of_output * sums) for of_output in sensitivity])
     return change
 
@@ -113,17 +115,20 @@ def _to_linearised_rows(columns: Float[Array, "pieces width columns"]) -> Float[
 
 
 class LinearisedPolicy(NamedTuple):
-    """A policy's network on all rows of some episodes, around its parameters."""
+    """The network of a policy on all steps of some episodes, linearised around its parameters."""
 
     outputs: Float[Array, "rows outputs"]
     push: Callable[[Policy], Float[Array, "rows outputs"]]
-    """J·v: how the outputs change along a change of the policy."""
+    """The function v ↦ J·v: the change of the outputs along a change of the policy."""
     pull: Callable[[Float[Array, "rows outputs"]], Policy]
-    """Jᵀ·u: the gradient by the policy of Σ u · outputs."""
+    """The function u ↦ Jᵀ·u: the gradient of Σ u · outputs by the policy."""
 
 
 def linearise_policy(policy: Policy, episodes: Episodes) -> LinearisedPolicy:
-    """With the kept derivatives of `linearise`; what they do not cover, recurrence and images, by differentiation."""
+    """Linearise the network of a policy on all steps of some episodes.
+
+    `linearise` is used where it applies. Policies with recurrence or images use automatic differentiation.
+    """
     if not policy.acts_on_rows:
         outputs, push = jax.linearize(lambda policy: network_outputs_to_linearise(policy, episodes), policy)
         transposed = jax.linear_transpose(push, policy)
@@ -138,7 +143,7 @@ def linearise_policy(policy: Policy, episodes: Episodes) -> LinearisedPolicy:
 
 
 def network_outputs_to_linearise(policy: Policy, episodes: Episodes) -> Float[Array, "rows outputs"]:
-    """What the head takes at every step, the trajectories one after the other."""
+    """Return the outputs of the policy's network at every step, one trajectory after the other."""
     inputs = flatten_steps_to_linearise(jax.vmap(policy.network_inputs)(episodes.perceived, episodes.starts))
     return map_rows(
         policy.network_of_rows, (inputs,), mapped_rows_per_product(policy.trunk.pixels if policy.trunk else 0)
@@ -146,5 +151,5 @@ def network_outputs_to_linearise(policy: Policy, episodes: Episodes) -> Float[Ar
 
 
 def flatten_steps_to_linearise(leaf: Shaped[Array, "trajectories time ..."]) -> Shaped[Array, "rows ..."]:
-    """The steps of all trajectories, one after the other."""
+    """Merge the axes of trajectories and time: the steps of one trajectory follow those of the one before."""
     return leaf.reshape(-1, *leaf.shape[2:])

@@ -1,6 +1,7 @@
-"""TRPO: what one iteration's episodes of one task do to its policy and its critic.
+"""The update of TRPO: improve the policy and the critic of one task with the episodes of one iteration.
 
-Generalised advantages, a natural-gradient step within a trust region, then the critic (docs/method.md, "Fine-tuning").
+The update computes generalised advantages, takes a natural-gradient step within a trust region, and then fits the
+critic (docs/method.md, "Fine-tuning").
 """
 
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from alphamepol.sampling.trajectories import Episodes
 
 
 class TrpoSettings(eqx.Module):
-    """Numbers that only scale something are traced: changing them compiles nothing anew."""
+    """The settings of the update. Fields that are arrays are traced: other values need no new compilation."""
 
     discount: Float[Array, ""]
     gae_lambda: Float[Array, ""]
@@ -39,15 +40,15 @@ class TrpoState(eqx.Module):
     policy: Policy
     critic: Critic
     rewarded: Bool[Array, ""]
-    """Whether any reward was ever met."""
+    """True if the task has given a reward other than 0 in this or an earlier iteration."""
 
 
 class TrpoReport(NamedTuple):
-    """What an iteration did."""
+    """The report of one iteration."""
 
     kl: Float[Array, ""]
     improvement: Float[Array, ""]
-    """Of the surrogate objective."""
+    """The improvement of the surrogate objective."""
     step: Float[Array, ""]
     """The fraction of the full step that was taken."""
     critic_loss: Float[Array, ""]
@@ -56,13 +57,14 @@ class TrpoReport(NamedTuple):
 def improve_by_trpo(
     state: TrpoState, episodes: Episodes, settings: TrpoSettings, *, key: PRNGKeyArray
 ) -> tuple[TrpoState, TrpoReport]:
-    """One iteration of one task, (T1) to (T5)."""
+    """Improve the policy and the critic of one task by one iteration, (T1) to (T5)."""
     values = evaluate_critic(state.critic, episodes.perceived)
     last_values = jax.vmap(state.critic)(episodes.last_perceived)
     advantages = jax.vmap(generalised_advantages, in_axes=(0, 0, 0, 0, None, None))(
         episodes.rewards, episodes.ended, values, last_values, settings.discount, settings.gae_lambda
     )
-    # Until the first reward there is nothing to learn, only the fresh critic's noise, which normalising would blow up.
+    # Before the first reward the policy stays as it is. The advantages are then only the noise of the fresh critic, and
+    # normalising would amplify this noise.
     rewarded = state.rewarded | jnp.any(episodes.rewards != 0)
     policy, stepped = jax.lax.cond(
         rewarded,
@@ -86,7 +88,7 @@ def improve_by_trpo(
 def natural_step_of_trpo(
     policy: Policy, episodes: Episodes, advantages: Float[Array, " rows"], region: TrustRegion
 ) -> tuple[Policy, Stepped]:
-    """(T2) to (T4)."""
+    """Take a natural-gradient step within the trust region, (T2) to (T4)."""
     actions = flatten_steps_to_linearise(episodes.actions)
     network = linearise_policy(policy, episodes)
     old = jax.vmap(policy.head)(network.outputs)
@@ -102,11 +104,11 @@ def natural_step_of_trpo(
     here = network.outputs, policy
 
     def to_gradient(by_outputs: Float[Array, "rows outputs"], by_policy: Policy) -> Policy:
-        """The whole gradient, from that by the outputs and that by what the head uses."""
+        """Return the whole gradient by the policy: through the network's outputs, and through the head directly."""
         return jax.tree.map(jnp.add, by_policy, network.pull(by_outputs))
 
     def fisher_product(tangent: Policy) -> Policy:
-        """F v: the Jacobian, the Hessian of the KL by the few outputs, the Jacobian transposed."""
+        """Return F v: apply the Jacobian, the Hessian of the KL by the few outputs, and the transposed Jacobian."""
         along = network.push(tangent), tangent
         _, bent = jax.jvp(jax.grad(mean_kl, argnums=(0, 1)), here, along)
         return to_gradient(*bent)

@@ -11,7 +11,7 @@ from alphamepol.environments.gridworld.gridworld import START_EAST, START_SOUTH,
 
 SIZE = 400
 SMOOTHING = 2
-"""Everything is drawn this much larger, then reduced, which smooths the lines."""
+"""The factor by which pictures are drawn larger before they are reduced. This smooths the lines."""
 
 GROUND, WALL, START, ARROW = (250, 250, 248), (64, 68, 75), (214, 230, 245), (150, 158, 168)
 GOAL = (120, 190, 120)
@@ -21,9 +21,9 @@ TRAIL_OLD, TRAIL_NEW, AGENT = np.array([253, 208, 162]), np.array([217, 72, 1]),
 def draw_gridworld_trail(
     member: Gridworld, trail: Float[np.ndarray, "steps 2"], goal: tuple[list[float], float] | None = None
 ) -> UInt8[np.ndarray, "size size 3"]:
-    """Draw the map (walls, start square, slope arrows), the positions visited, the older the paler, and the goal.
+    """Draw the map (walls, start square, slope arrows), the goal, and the positions visited. Older ones are paler.
 
-    The goal is its place and its radius.
+    `goal` is the place and the radius of the goal, or None if there is no goal.
     """
     image = _draw_gridworld_background(
         np.asarray(member.walls).tobytes(),
@@ -78,7 +78,7 @@ def _draw_gridworld_background(
 def _draw_gridworld_slope_arrow(
     canvas: ImageDraw.ImageDraw, centre: tuple[float, float], slope: tuple[float, float]
 ) -> None:
-    """An arrow as long as the slope moves the agent in one step."""
+    """Draw an arrow that is as long as the mean displacement by the slope in one step."""
     tail = np.array(centre) - np.array(slope) / 2
     head = np.array(centre) + np.array(slope) / 2
     canvas.line(

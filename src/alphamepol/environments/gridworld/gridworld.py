@@ -17,7 +17,7 @@ from alphamepol.environments.maps import Map, MapPatch
 from alphamepol.errors import InputError
 
 MAX_STEP = 0.2
-"""Δ: the largest displacement per axis that an action asks for."""
+"""Δ: the largest displacement per axis that an action can cause."""
 
 SLOPE_DEVIATION = MAX_STEP / 20
 START_WEST, START_EAST, START_SOUTH, START_NORTH = -1.0, -0.5, 0.5, 1.0
@@ -36,17 +36,43 @@ Position = Float[Array, "2"]
 
 
 class Gridworld(CMP):
-    """A point that moves in the square [−1, 1]², x growing east and y north, among walls and down a slope.
+    """A continuous gridworld: a point that moves in the square [−1, 1]² with walls and a slope.
+
+    x grows to the east and y to the north. The state is the position, which is also the observation and the particle.
+    An action is a displacement of at most 0.2 per axis. The start is uniform over the free part of the north-west
+    square x ≤ −0.5, y ≥ 0.5. A trajectory never ends early. docs/method.md, section "Gridworlds", describes collisions.
 
     **Arguments**
 
-    - `layout`: the map as text (`.` free, `#` wall, north at the top); its cells tile the square.
-    - `slope`: direction of the slope, a key of `DIRECTIONS`, or None for level ground. On a diagonal the same
-      draw acts on both axes.
-    - `slope_mean`: mean length that the slope adds to every step.
-    - `slope_above`: the slope acts where y is at least this (−1: everywhere, 0: in the north half).
+    - `layout`: the map as text, with `.` for a free cell and `#` for a wall. The top line is north. The cells are
+      equally large and fill the square.
+    - `slope`: the direction in which the slope moves the point: "north", "south", "east", "west", "north-east",
+      "north-west", "south-east" or "south-west". None (the default) is level ground. A diagonal slope adds the same
+      random length on both axes.
+    - `slope_mean`: the mean length that the slope adds to every step. The default is 0.1.
+    - `slope_above`: the smallest y at which the slope acts: −1 (the default) is everywhere, 0 is the north half.
 
-    The state is the position, which is also the observation and the particle.
+    **Raises**
+
+    - `InputError`: if the map is malformed or its north-west square is all wall, if the slope is no direction, or if
+      `slope_mean` is negative or not finite.
+
+    **Example**
+
+    ```python
+    import jax
+
+    import alphamepol as am
+
+    layout = '''
+        ..#..
+        .....
+        ..#..
+    '''
+    rooms = am.Gridworld(layout, slope="south", slope_above=0.0)
+    start = rooms.reset(key=jax.random.key(0))
+    print(start.shape, rooms.is_wall(start), round(rooms.entropy_ceiling, 3))  # (2,) False 1.243
+    ```
     """
 
     walls: Bool[Array, "rows columns"]
@@ -79,7 +105,7 @@ class Gridworld(CMP):
 
     @property
     def entropy_ceiling(self) -> float:
-        """ln of the free area."""
+        """The largest possible entropy of particles in nats: the logarithm of the free area."""
         return math.log(4.0 * float(np.mean(~np.asarray(self.walls))))
 
     @property
@@ -91,7 +117,7 @@ class Gridworld(CMP):
         return Map((-1.0, 1.0, -1.0, 1.0), tuple(walls))
 
     def reset(self, *, key: PRNGKeyArray) -> Position:
-        """Uniform over the free part of the north-west square."""
+        """Draw a position uniformly from the free part of the north-west square x ≤ −0.5, y ≥ 0.5."""
         cell_key, place_key = jax.random.split(key)
         areas = jnp.where(self.walls, 0.0, _gridworld_start_areas(*self.walls.shape))
         cell = jax.random.categorical(cell_key, jnp.log(areas).ravel())
@@ -100,11 +126,11 @@ class Gridworld(CMP):
         low = jnp.stack([west[column], south[row]])
         high = jnp.stack([east[column], north[row]])
         position = low + (high - low) * jax.random.uniform(place_key, (2,))
-        # Rounding may put a draw on the cell's edge, which can belong to a wall next to it.
+        # Rounding may put a draw on the edge of the cell, which can belong to a neighbouring wall.
         return jnp.where(self.is_wall(position), (low + high) / 2, position)
 
     def step(self, state: Position, action: Float[Array, "2"], *, key: PRNGKeyArray) -> Position:
-        """Move by the clipped action and the slope; turn at the border, bounce off inner walls."""
+        """Move by the clipped action plus the slope. Turn at the outer border, and bounce off inner walls."""
         slope_key, bounce_key = jax.random.split(key)
         displacement = jnp.clip(action, -MAX_STEP, MAX_STEP) + self.slope(state, key=slope_key)
         target = turn_at_gridworld_border(state, displacement)
@@ -123,25 +149,31 @@ class Gridworld(CMP):
         return jnp.array(False)
 
     def slope(self, position: Position, *, key: PRNGKeyArray) -> Float[Array, "2"]:
-        """The displacement that the slope adds at a position: normal, truncated to [0, 2·mean]."""
+        """Draw the displacement that the slope adds at a position, of shape (2,).
+
+        Its length has a normal distribution truncated to [0, 2 · mean].
+        """
         bound = self.slope_mean / SLOPE_DEVIATION
         magnitude = self.slope_mean + SLOPE_DEVIATION * jax.random.truncated_normal(key, -bound, bound)
         return jnp.where(position[1] >= self.slope_above, magnitude, 0.0) * self.slope_direction
 
     def is_wall(self, position: Position) -> Bool[Array, ""]:
-        """Whether a position of the square lies in a wall cell."""
+        """Tell whether a position in the square lies in a wall cell."""
         rows, columns = self.walls.shape
         column = jnp.sum(position[0] >= _gridworld_cell_edges(columns, upward=True))
         row = jnp.sum(position[1] <= _gridworld_cell_edges(rows, upward=False))
         return self.walls[row, column]
 
     def draw_place(self, *, key: PRNGKeyArray) -> Position:
-        """Uniform over the free space: a free cell, all being equally large, and a place in it."""
+        """Draw a position uniformly from the free space.
+
+        It is a uniform place in a uniformly drawn free cell, because all cells are equally large.
+        """
         cell_key, place_key = jax.random.split(key)
         cell = jax.random.categorical(cell_key, jnp.where(self.walls, -jnp.inf, 0.0).ravel())
         row, column = jnp.unravel_index(cell, self.walls.shape)
         size = 2.0 / jnp.array(self.walls.shape[::-1])
-        # Away from the edges by a rounding error, so that the place is in no neighbouring wall.
+        # Keep away from the edges by more than a rounding error, so that the place is not in a neighbouring wall.
         within = jax.random.uniform(place_key, (2,), minval=1e-5, maxval=1 - 1e-5)
         return jnp.array([-1.0, 1.0]) + jnp.array([1.0, -1.0]) * size * (jnp.stack([column, row]) + within)
 
@@ -161,16 +193,17 @@ def _gridworld_has_wall(member: Gridworld, place: Float[Array | np.ndarray, "2"]
 
 
 def turn_at_gridworld_border(position: Position, displacement: Float[Array, "2"]) -> Position:
-    """Where a displacement ends when the outer border turns it.
+    """Return the position after a displacement that the outer border may turn.
 
-    At the crossing point, what is left of the displacement has the magnitudes of its components swapped; it keeps
-    its direction along the border and points inward across it. A corner turns it twice.
+    The point moves up to the border. There, the magnitudes of the two components of the remaining displacement are
+    swapped. The remaining displacement keeps its direction along the border and points inward across it. A corner
+    turns it twice.
     """
     for _ in range(4):
         target = position + displacement
         outside = jnp.abs(target) > 1.0
         border = jnp.sign(displacement)
-        # The fraction of the displacement that reaches each border; 1 where it is not crossed.
+        # The fraction of the displacement that reaches each border; 1 if it does not cross this border.
         fractions = jnp.where(outside, (border - position) / jnp.where(outside, displacement, 1.0), 1.0)
         axis = jnp.argmin(fractions)
         crosses = jnp.any(outside)  # if not, the displacement is used up and the remaining turns change nothing
@@ -187,7 +220,10 @@ def turn_at_gridworld_border(position: Position, displacement: Float[Array, "2"]
 
 @cache
 def _gridworld_cell_edges(cells: int, *, upward: bool) -> Float[np.ndarray, " edges"]:
-    """Edges between equal cells of [−1, 1] in float32, rounded so that comparing a float32 with them is exact."""
+    """Return the edges between equal cells of [−1, 1] in float32.
+
+    They are rounded such that the comparison of a float32 number with them is exact.
+    """
     edges = []
     for i in range(1, cells):
         exact = Fraction(2 * i, cells) - 1
@@ -201,7 +237,11 @@ def _gridworld_cell_edges(cells: int, *, upward: bool) -> Float[np.ndarray, " ed
 
 
 def _gridworld_start_boxes(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """West and east edges per column, south and north edges per row, of the cells cut by the start square."""
+    """Return the edges of the part of each cell that is inside the start square.
+
+    These are the west edge of each column, the south edge of each row, the east edge of each column, and the north edge
+    of each row.
+    """
     west_to_east = np.linspace(-1.0, 1.0, columns + 1, dtype=np.float32)
     north_to_south = np.linspace(1.0, -1.0, rows + 1, dtype=np.float32)
     return (

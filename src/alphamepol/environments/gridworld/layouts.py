@@ -1,4 +1,4 @@
-"""Maps of the gridworlds as text: north is the top line, west the left column, `#` is wall."""
+"""The maps of the gridworlds as text. The top line is north, the left column is west, and `#` is a wall."""
 
 import numpy as np
 from jaxtyping import Bool
@@ -9,7 +9,7 @@ FREE, WALL = ".", "#"
 
 
 def parse_gridworld_layout(text: str) -> Bool[np.ndarray, "rows columns"]:
-    """Turn a map into a table of walls, row 0 being the northernmost line."""
+    """Return the walls of a map as a table of booleans. Row 0 is the northernmost line."""
     lines = text.split()
     if not lines:
         raise InputError("layout: the map is empty; draw it with '.' for free cells and '#' for walls")

@@ -20,30 +20,32 @@ from alphamepol.environments.host import Board, HostMember
 from alphamepol.errors import InputError, RunError
 
 STATIONS = 32
-"""Rows that the policy is fed at once, used or not. Trajectory i is at station i mod 32, however many run together, so
-that what is computed of it is the same to the bit for any number of workers up to that."""
+"""The number of rows in the policy's batch, including unused rows.
+
+Trajectory i is always at station i mod 32, however many trajectories run together. Therefore its results are the same
+to the bit for any number of workers up to 32."""
 
 
 class GymnasiumFleet:
-    """Spawned workers that step environments side by side.
+    """A fleet of worker processes that step environments side by side.
 
     **Arguments**
 
-    - `recipe`: how environments are made and read.
-    - `member`: what is known of every member: spaces, size of particles.
-    - `workers`: how many processes.
-    - `copies`: how many environments of a member each of them holds, and steps one after the other.
+    - `recipe`: the functions that make the environments and compute their particles.
+    - `member`: the description of a member. Spaces and particle sizes are the same for all members.
+    - `workers`: the number of worker processes. They are spawned at the first reset.
+    - `copies`: the number of environments of each member that a worker holds. It steps them one after the other.
     """
 
     def __init__(self, recipe: Recipe, member: HostMember, workers: int, copies: int):
         self._names = list(recipe.makers)
-        # By value: what is defined in a script or a notebook cannot be imported by a worker.
+        # cloudpickle also sends functions from a script or a notebook, which a worker cannot import.
         try:
             self._recipe = cloudpickle.dumps(recipe)
         except Exception as error:
             raise InputError(
-                f"members: they cannot be sent to worker processes ({type(error).__name__}: {error}); what is given "
-                "must make its environment itself, and hold nothing like open files or environments"
+                f"members: they cannot be sent to worker processes ({type(error).__name__}: {error}); each function "
+                "must make its environment itself, and must not hold objects such as open files or environments"
             ) from error
         self._workers = workers
         self._stations = max(STATIONS, workers)
@@ -68,7 +70,7 @@ class GymnasiumFleet:
         seeds: UInt32[np.ndarray, " some"],
     ) -> None:
         self._member_at[stations] = members
-        # Neighbouring stations are of different workers, which so have equally much to do.
+        # Neighbouring stations belong to different workers, so that all workers have about the same work.
         order = stations % self._together
         workers, slots = order % self._workers, order // self._workers
         orders = zip(stations.tolist(), slots.tolist(), members.tolist(), seeds.tolist(), strict=True)
@@ -88,7 +90,7 @@ class GymnasiumFleet:
         _dismiss_gymnasium_fleet(self._crew)
 
     def _do(self, command: str, by_worker: Sequence[list[Any]]) -> None:
-        """Let every worker do its part, and wait for all."""
+        """Send each worker its part of the work, and wait until all workers have answered."""
         try:
             if not self._crew:
                 self._hire()
@@ -98,7 +100,7 @@ class GymnasiumFleet:
             for number in busy:
                 self._hear(number)
         except BaseException:
-            # Interrupted or failed: nobody knows any more who was to answer what.
+            # After an interrupt or a failure we do not know which workers have yet to answer.
             self.close()
             raise
 
@@ -113,7 +115,7 @@ class GymnasiumFleet:
                 )
                 with _gymnasium_fleet_deaf_to_ctrl_c():
                     process.start()
-                there.close()  # so that `here` ends when the worker does
+                there.close()  # so that reading from `here` fails once the worker has died
                 self._crew.append((process, here))
 
     def _tell(self, number: int, message: Any) -> None:
@@ -134,20 +136,20 @@ class GymnasiumFleet:
         process, _ = self._crew[number]
         process.join(5)
         if process.exitcode == -signal.SIGTERM:
-            time.sleep(1)  # a cluster that ends a job tells all its processes, this one too: then that is the reason
+            time.sleep(1)  # a cluster that ends a job also signals this process, which then stops for that reason
         return RunError(
             f"environment {self._stepped(number)}: the worker process that ran it died (exit code {process.exitcode}); "
             "look at the environment or at the machine's memory, then continue with --resume"
         )
 
     def _stepped(self, number: int) -> str:
-        """The name of the member that a worker was at."""
+        """Return the name of the member that a worker was resetting or stepping."""
         station = int(self._now[number])
         return self._names[0 if station == NOTHING else self._member_at[station]]
 
 
 def _shared_gymnasium_fleet_board(member: HostMember, stations: int, workers: int) -> SharedBoard:
-    """Memory for a board, the actions, and the station that each worker is at."""
+    """Return shared memory for the board, the actions, and the current station of each worker."""
     action = member.action_space.shape or ()
     shapes = {
         "observations": (stations, member.observation_size),
@@ -182,7 +184,10 @@ def _dismiss_gymnasium_fleet(crew: list[tuple[BaseProcess, Connection]]) -> None
 
 @contextmanager
 def _gymnasium_fleet_deaf_to_ctrl_c() -> Iterator[None]:
-    """What is started meanwhile does not hear it: it reaches every process of a terminal, and this one leads."""
+    """Let processes that are started in this context ignore Ctrl-C.
+
+    Ctrl-C reaches every process of a terminal, but only the main process shall react to it.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -195,7 +200,7 @@ def _gymnasium_fleet_deaf_to_ctrl_c() -> Iterator[None]:
 
 @contextmanager
 def _hide_main_from_gymnasium_fleet() -> Iterator[None]:
-    """Keep spawned processes from running the user's script again, which they do not need."""
+    """Keep spawned processes from running the user's script again. They do not need it."""
     main = sys.modules["__main__"]
     kept = {name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__}
     main.__spec__ = None

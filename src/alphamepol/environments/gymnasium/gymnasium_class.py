@@ -19,7 +19,8 @@ from alphamepol.environments.tasks import EnvironmentReward
 from alphamepol.errors import InputError
 
 TURN = 2e-3
-"""Seconds that a worker should be busy when it is told to step: several cheap environments, or one that is not."""
+"""The time in seconds that a worker should be busy with one message. It then steps several cheap environments or a
+slow one."""
 MOST_COPIES = 16
 
 
@@ -33,30 +34,55 @@ def gymnasium_class(
     workers: int | None = None,
     copies: int | None = None,
 ) -> HostClass:
-    """A class of Gymnasium environments with equal spaces.
+    """Build a class of Gymnasium environments, which worker processes step.
 
-        gymnasium_class({"light": partial(gymnasium.make, "Pendulum-v1"), "heavy": make_heavy}, [0.8, 0.2])
+    Every member is made and stepped a few times here, so that most mistakes are reported at once. The worker processes
+    start when the class is first used.
 
     **Arguments**
 
-    - `members`: name → a Gymnasium id, or a function without arguments that makes the environment. Actions are a `Box`
-      or `Discrete`; observations images (uint8, height x width x channels, at least 7 x 7), or whatever else
-      Gymnasium can flatten: a `Box` of any shape, `Discrete`, `Dict`, `Tuple` …
-    - `probabilities`: one per member, summing to 1; uniform if not given.
-    - `entropy_on`: what explores: indices or a slice of the flat observation, or a function. A function is given the
-      observation as the environment returns it, or, where its parameter is called `info`, the step's `info`; with
-      `(observation, info)` both. It returns a number or a vector. The whole flat observation if not given.
-    - `name`: what reports call the class.
-    - `endless`: whether pre-training goes on where an environment says that an episode is over; such an environment
-      must bear further steps. Fine-tuning ends episodes either way.
-    - `workers`: how many processes run environments; one per core if not given. Results do not depend on it.
-    - `copies`: how many environments of each member a worker holds. If not given, one where a step takes two
-      milliseconds or more, and up to 16 where it takes less. Results do not depend on it.
+    - `members`: a dictionary from names to environments. An environment is a Gymnasium id, or a function without
+      arguments that makes it. The spaces of all members must be equal. Actions are a `Box` or `Discrete`. Observations
+      are images (uint8, at least 7 × 7 pixels), or of any space that Gymnasium can flatten, such as a `Box` of any
+      shape, `Discrete`, `Dict` or `Tuple`. The time limit of an environment that is given by its id is removed.
+    - `probabilities`: one number per member; they must sum to 1. The default is a uniform distribution.
+    - `entropy_on`: the quantity whose entropy is maximised: indices or a slice of the flat observation, or a function.
+      The default is the whole flat observation. A function gets the observation as the environment returns it. If it
+      has a parameter `info`, it gets the `info` of the step instead, or both for the parameters `(observation, info)`.
+      It returns a number or a vector.
+    - `name`: the name of the class in reports.
+    - `endless`: if True, pre-training steps on, without a reset, after the environment has ended the episode. The
+      environment must then accept further steps. Fine-tuning ends episodes in any case.
+    - `workers`: the number of worker processes. The default is one per core. Results do not depend on it, up to 32
+      workers.
+    - `copies`: the number of environments of each member that a worker holds. By default it is 1 if a step takes two
+      milliseconds or more, and up to 16 if a step takes less. Results do not depend on it.
 
-    Every member is made and tried for a few steps here, so that what cannot work is said at once.
+    **Returns**
+
+    The class, a `HostClass`.
+
+    **Raises**
+
+    - `InputError`: if a member cannot be made, stepped or sent to a worker process; if spaces are unsupported or
+      differ; if `entropy_on` fails; or if another argument is not allowed.
+
+    **Example**
+
+    ```python
+    from functools import partial
+
+    import gymnasium
+
+    import alphamepol as am
+
+    members = {"earth": "Pendulum-v1", "moon": partial(gymnasium.make, "Pendulum-v1", g=1.6)}
+    pendulums = am.gymnasium_class(members, probabilities=[0.8, 0.2], entropy_on=slice(0, 2), name="pendulums")
+    print(pendulums.names, pendulums["moon"].observation_space)
+    ```
     """
     if not isinstance(members, Mapping) or not members:
-        raise InputError("members: none was given; give a dictionary with at least one, name to environment")
+        raise InputError("members: none was given; give a dictionary with at least one name and its environment")
     for field, value in (("workers", workers), ("copies", copies)):
         if value is not None and value < 1:
             raise InputError(f"{field}: {value} was given; it must be at least 1")
@@ -85,22 +111,23 @@ def gymnasium_class(
 
 
 class Trial(NamedTuple):
-    """What a first look at a member shows."""
+    """The properties of a member that are found by making it and stepping it a few times."""
 
     observation_space: gymnasium.Space
     action_space: gymnasium.Space
     given_spaces: dict[str, gymnasium.Space]
-    """As the environment has them."""
+    """The spaces of the environment itself, before flattening."""
     feature_size: int
     time_limit: float
     seconds: float
-    """Of one step."""
+    """The shortest time of a step in seconds."""
     what: str
+    """A text that identifies the environment: its id and arguments, or the name of its type."""
 
 
 def _maker_for_gymnasium_class(name: str, made: Any) -> Callable[[], gymnasium.Env]:
     if isinstance(made, str):
-        # Trajectories have a horizon of their own.
+        # The time limit of the environment is removed, because trajectories have their own horizon.
         return lambda: gymnasium.make(made, max_episode_steps=-1)
     if not callable(made):
         raise InputError(
@@ -110,7 +137,7 @@ def _maker_for_gymnasium_class(name: str, made: Any) -> Callable[[], gymnasium.E
 
 
 def _try_member_of_gymnasium_class(name: str, recipe: Recipe, steps: int = 5) -> Trial:
-    """Make a member, take a few steps in it, close it."""
+    """Make a member, take a few steps in it, and close it."""
     try:
         env = recipe.makers[name]()
     except Exception as error:
@@ -137,7 +164,7 @@ def _try_member_of_gymnasium_class(name: str, recipe: Recipe, steps: int = 5) ->
         except Exception as error:
             raise InputError(f"members: {name!r} cannot be stepped ({type(error).__name__}: {error})") from error
         if size == 0:
-            raise InputError(f"entropy_on: it selects nothing of the observation of {name!r}")
+            raise InputError(f"entropy_on: it selects nothing from the observation of {name!r}")
         what = (
             f"{env.spec.id} {describe_for_gymnasium_class(env.spec.kwargs)}"
             if env.spec
@@ -162,7 +189,7 @@ def _actions_of_gymnasium_class(name: str, space: gymnasium.Space) -> gymnasium.
 
 
 def _observations_of_gymnasium_class(name: str, space: gymnasium.Space) -> gymnasium.Space:
-    """Images as they are, all else flat."""
+    """Return the observation space of the class: images stay as they are, all other spaces become flat."""
     if image_space_shape(space):
         return space
     flat = flatten_space(space) if space.is_np_flattenable else None
@@ -183,12 +210,12 @@ def _check_gymnasium_class_alike(trials: Mapping[str, Trial]) -> None:
         if trial.feature_size != first.feature_size:
             raise InputError(
                 f"entropy_on: it gives {trial.feature_size} numbers in {name!r} and {first.feature_size} in "
-                f"{first_name!r}; it must give equally many"
+                f"{first_name!r}; it must give equally many in all members"
             )
 
 
 def _time_limit_in_gymnasium_class(env: gymnasium.Env) -> float:
-    """The steps after which the smallest time limit among the wrappers cuts an episode."""
+    """Return the smallest time limit among the wrappers of an environment, in steps."""
     limit = math.inf
     while isinstance(env, gymnasium.Wrapper):
         if isinstance(env, gymnasium.wrappers.TimeLimit):
@@ -198,7 +225,11 @@ def _time_limit_in_gymnasium_class(env: gymnasium.Env) -> float:
 
 
 def describe_for_gymnasium_class(thing: Any) -> str:
-    """Tells one thing from another in any process: functions by their names, other objects by their type."""
+    """Return a text that distinguishes objects and is the same in every process.
+
+    Numbers, texts, slices, arrays and collections are described by their values, functions by their names, and other
+    objects by their types.
+    """
     if isinstance(thing, partial):
         return " ".join(describe_for_gymnasium_class(part) for part in (thing.func, thing.args, thing.keywords))
     if isinstance(thing, Mapping):

@@ -1,4 +1,4 @@
-"""Members as Gymnasium environments, so that any other library can act in them."""
+"""Members written in JAX as Gymnasium environments, so that other libraries can act in them."""
 
 from collections.abc import Sequence
 from typing import Any, SupportsFloat
@@ -20,15 +20,17 @@ from alphamepol.errors import InputError
 
 
 class MemberEnvironment(gymnasium.Env[np.ndarray, Any]):
-    """One member of a class, without reward unless it is given a task, truncated after `horizon` steps.
+    """One member of a class as a Gymnasium environment. It has no reward unless a task is given.
 
     **Arguments**
 
-    - `class_name`, `member`: which member, by name or number.
-    - `horizon`: steps until truncation; a MiniGrid truncates after its `max_steps`, too.
-    - `render_mode`: None, or "rgb_array" for the map: with the trail of the episode, or, of a MiniGrid, as MiniGrid
-      draws it.
-    - `task`: what gives the reward and ends the episode.
+    - `class_name`: the name of the class.
+    - `member`: the name or the number of the member.
+    - `horizon`: the number of steps after which an episode is truncated. A MiniGrid also truncates it after `max_steps`
+      steps.
+    - `render_mode`: None, or "rgb_array" for pictures of the map. A gridworld shows the trail of the episode. A
+      MiniGrid looks as in Farama's package.
+    - `task`: the task that gives the reward and ends the episode.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 (Gymnasium's own way)
@@ -56,7 +58,7 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, Any]):
         self.render_mode = render_mode
         self.observation_space = self.member.observation_space
         self.action_space = self.member.action_space
-        self._trail: list[np.ndarray] = []  # of a gridworld, for pictures
+        self._trail: list[np.ndarray] = []  # the positions of the episode in a gridworld, for pictures
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -73,14 +75,14 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, Any]):
     def step(self, action: Any) -> tuple[np.ndarray, SupportsFloat, bool, bool, dict[str, Any]]:
         self._steps += 1
         with jax.default_device(self._device):
-            # An array: a Python number would be compiled anew at every step.
+            # A NumPy number, which has the same type at every step.
             number = np.int32(self._steps)
             self._state, observation, reward, ended = _step_member_environment(
                 self.member, self.task, self._state, np.asarray(action), self._key, number
             )
         self._remember()
-        reward = float(reward)  # once: each time it waits for the device
-        # The name under which other libraries look for success.
+        reward = float(reward)  # convert only once, because each conversion waits for the device
+        # Other libraries look for success under this name.
         info = {"is_success": reward > 0} if isinstance(self.task, Goal | GoalCell) else {}
         return np.array(observation), reward, bool(ended), self._steps >= self._last_step, info
 
@@ -105,13 +107,13 @@ def goal_environment(
     render_mode: str | None = None,
     radius: float = GOAL_RADIUS,
 ) -> MemberEnvironment:
-    """A member with a goal, which ends the episode.
+    """Return a member with a goal. Reaching the goal gives a reward and ends the episode.
 
-    It gives 1 for coming within `radius` of `goal`; in a MiniGrid `goal` is a cell (column, row), and the reward
-    MiniGrid's own.
+    The reward is 1 when the agent comes within `radius` of the place `goal`. In a MiniGrid, `goal` is a cell
+    (column, row), and the reward is MiniGrid's own.
     """
     if goal is None:
-        raise InputError("goal: none was given; say where it is, e.g. goal=(0.7, -0.7), in a MiniGrid goal=(4, 3)")
+        raise InputError("goal: none was given; say where it is, e.g. goal=(0.7, -0.7), or goal=(4, 3) in a MiniGrid")
     with jax.default_device(device_for_little_work()):
         task = goal_task_at(
             _member_in_member_environment(class_name, member), [float(coordinate) for coordinate in goal], radius
@@ -119,15 +121,13 @@ def goal_environment(
     return MemberEnvironment(class_name, member, horizon, render_mode, task)
 
 
-goal_environment.metadata = MemberEnvironment.metadata  # pyright: ignore[reportFunctionMemberAccess] (Gymnasium looks)
+goal_environment.metadata = MemberEnvironment.metadata  # pyright: ignore[reportFunctionMemberAccess] (Gymnasium reads it)
 
 
 def _member_in_member_environment(class_name: str, member: str | int | np.integer) -> Any:
     environment_class = make(class_name)
     if isinstance(environment_class, HostClass):
-        raise InputError(
-            f"class_name: {class_name} is made of Gymnasium environments as it is; only classes in JAX fit"
-        )
+        raise InputError(f"class_name: {class_name} was given; it must be a class whose members are written in JAX")
     return environment_class[member]
 
 

@@ -1,4 +1,4 @@
-"""A worker process of a Gymnasium class: it holds environments and steps them when told to. It does not need JAX."""
+"""The worker process of a Gymnasium class. It holds environments and steps them on request, and does not need JAX."""
 
 import inspect
 import math
@@ -17,26 +17,29 @@ import numpy as np
 from gymnasium.spaces.utils import flatdim, flatten
 
 EntropyOn = Callable[..., Any] | int | Sequence[int] | np.ndarray | slice | None
-"""What the entropy is taken of: some numbers of the flat observation, or a function of the observation or `info`."""
+"""The quantity whose entropy is maximised: components of the flat observation, or a function of it or of `info`."""
 
 NOTHING = -1
-"""In place of the number of a station, while none is being stepped."""
+"""The number in place of a station's number for a worker that is idle."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the environments of a class are made and read."""
+    """The functions that make the environments of a class and compute their particles."""
 
     makers: Mapping[str, Callable[[], gymnasium.Env]]
     particle: "Particle"
 
 
 class Particle:
-    """The vector whose entropy counts, of a state that shows an observation, flat and as it is, and an info."""
+    """The function that computes the particle of a step: the vector that counts for the entropy.
+
+    It is called with the observation as the environment returns it, the flat observation, and the `info` of the step.
+    """
 
     def __init__(self, entropy_on: EntropyOn = None):
         self.entropy_on = entropy_on
-        # Which parameters a function has is asked once: it takes a quarter of a cheap environment's step.
+        # Look up the parameters of the function only once: this takes a quarter of the step of a cheap environment.
         self.arguments = _particle_arguments_in_worker(entropy_on) if callable(entropy_on) else ()
 
     def __call__(self, observation: Any, flat: np.ndarray, info: dict[str, Any]) -> np.ndarray:
@@ -53,15 +56,18 @@ class Particle:
 
 
 class ParticleError(ValueError):
-    """What is to be explored cannot be told."""
+    """The error of a particle that cannot be computed."""
 
 
 def _particle_arguments_in_worker(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The names to call a function by: `info`, and that of the observation; none to give it just the observation."""
+    """Return the names of the arguments to call a function with: `info`, and other parameters without a default.
+
+    The result is empty if the function has no parameter `info`. Then its only argument is the observation.
+    """
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return ()  # such as operator.itemgetter
+        return ()  # a callable without a signature, such as operator.itemgetter
     if "info" not in [parameter.name for parameter in parameters]:
         return ()
     needed = [parameter.name for parameter in parameters if parameter.default is inspect.Parameter.empty]
@@ -69,7 +75,7 @@ def _particle_arguments_in_worker(function: Callable[..., Any]) -> tuple[str, ..
 
 
 class Station:
-    """One environment and its episode."""
+    """One environment with its current episode."""
 
     def __init__(self, env: gymnasium.Env, recipe: Recipe):
         self.env = env
@@ -78,25 +84,28 @@ class Station:
         self.particle_size: int | None = None
 
     def reset(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """The flat observation and the particle of the start."""
+        """Begin an episode. Return the flat observation and the particle of its start."""
         self.seed, self.steps = seed, 0
         observation, info = self.env.reset(seed=seed)
         flat = self._flatten(observation)
         try:
             particle = self.recipe.particle(observation, flat, info)
         except ParticleError:
-            particle = np.array(np.nan)  # what `info` tells of steps it need not tell of the start
+            particle = np.array(np.nan)  # `info` of the start may lack what `info` of a step has
         return flat, particle
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, bool, bool]:
-        """The flat observation, the particle, the reward, whether the episode is over, and whether it was cut."""
+        """Take a step. Return the flat observation, the particle, the reward, and two flags.
+
+        The first flag is true if the episode has ended, the second if it was truncated.
+        """
         self.steps += 1
         observation, reward, terminated, truncated, info = self.env.step(self._applied(action))
         flat = self._flatten(observation)
         particle = self.recipe.particle(observation, flat, info)
         self.particle_size = self.particle_size or particle.size
         if particle.size != self.particle_size:
-            raise ParticleError(f"entropy_on gave {particle.size} numbers, and {self.particle_size} before")
+            raise ParticleError(f"entropy_on gave {particle.size} numbers, but {self.particle_size} before")
         if not np.all(np.isfinite(particle)):
             raise NotFiniteError("entropy_on gave a particle", particle, self)
         reward = float(reward)
@@ -113,7 +122,7 @@ class Station:
         return flat
 
     def _applied(self, action: np.ndarray) -> Any:
-        """The action as the environment takes it: within its bounds, in its shape."""
+        """Return the action as the environment expects it: within its bounds and in its shape."""
         space = self.env.action_space
         if isinstance(space, gymnasium.spaces.Discrete):
             return int(action) + int(space.start)
@@ -122,26 +131,26 @@ class Station:
 
 
 class NotFiniteError(ArithmeticError):
-    """An environment gave something that is not a number."""
+    """The error of an environment that gave a value that is not finite."""
 
     def __init__(self, what: str, given: np.ndarray, station: Station):
         number = int(np.argmin(np.isfinite(given).ravel()))
         super().__init__(
-            f"{what} that is not finite ({given.ravel()[number]} as number {number}), after reset(seed={station.seed}) "
+            f"{what} that is not finite ({given.ravel()[number]} at index {number}), after reset(seed={station.seed}) "
             f"and {station.steps} steps"
         )
 
 
 @dataclass(frozen=True)
 class SharedBoard:
-    """The arrays that all processes see; rows are stations, in `now` workers."""
+    """The arrays in shared memory. Their rows are stations, except that the rows of `now` are workers."""
 
     arrays: Mapping[str, CArray]
     shapes: Mapping[str, tuple[int, ...]]
     types: Mapping[str, str]
 
     def views(self) -> dict[str, np.ndarray]:
-        """The same memory as NumPy arrays."""
+        """Return NumPy arrays of the same memory."""
         return {
             name: np.frombuffer(memoryview(array), self.types[name]).reshape(self.shapes[name])
             for name, array in self.arrays.items()
@@ -149,13 +158,13 @@ class SharedBoard:
 
 
 def run_gymnasium_worker(connection: Connection, number: int, pickled_recipe: bytes, shared: SharedBoard) -> None:
-    """Do what comes through the connection until it closes."""
-    # Ctrl-C reaches every process of a terminal; the one that leads says when it is over.
+    """Carry out the commands that come through the connection, until it closes."""
+    # Ctrl-C reaches every process of a terminal. The main process decides when the workers stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     board = shared.views()
     recipe: Recipe | None = None
-    held: dict[tuple[int, int], Station] = {}  # by slot and member: one environment each
-    at: dict[int, Station] = {}  # by the number of the station
+    held: dict[tuple[int, int], Station] = {}  # one environment for each slot and member
+    at: dict[int, Station] = {}  # the environment at each station, by its number
 
     def begin(station: int, slot: int, member: int, seed: int) -> None:
         board["now"][number] = station
@@ -189,7 +198,7 @@ def run_gymnasium_worker(connection: Connection, number: int, pickled_recipe: by
                 reply = f"it failed in {command}:\n{traceback.format_exc()}"
             connection.send(reply)
     except (EOFError, OSError):
-        pass  # nobody leads any more
+        pass  # the main process has closed the connection, or has died
     finally:
         for station in held.values():
             station.env.close()

@@ -1,4 +1,4 @@
-"""Pictures of a MiniGrid as pixel arrays: those of Farama's package, pixel for pixel."""
+"""Pictures of a MiniGrid as pixel arrays. Each pixel is equal to that of Farama's package."""
 
 from functools import lru_cache
 
@@ -10,12 +10,12 @@ from alphamepol.environments.minigrid.map import BALL, CLOSED, DOOR, GOAL, KEY, 
 from alphamepol.environments.minigrid.minigrid import HEADING_VECTORS, MIDDLE, VIEW, MiniGrid, MiniGridState
 
 SMOOTHING = 3
-"""Tiles are drawn this much larger, then reduced, which smooths the lines."""
+"""The factor by which tiles are drawn larger before they are reduced. This smooths the lines."""
 LIGHT = 0.3
-"""How far cells that the agent sees are lightened, from their own colour to white."""
+"""The share of white that is mixed into the colour of cells that the agent sees."""
 
 RGB = np.array([(255, 0, 0), (0, 255, 0), (0, 0, 255), (112, 39, 195), (255, 255, 0), (100, 100, 100)])
-"""By the number of the colour."""
+"""The colours, in the order of their numbers."""
 LINE, AGENT, LAVA_ORANGE = (100, 100, 100), (255, 0, 0), np.array([255, 128, 0])
 
 WHOLE = (0.0, 1.0, 0.0, 1.0)
@@ -40,17 +40,20 @@ SHAPES = {
     ],
     (DOOR, LOCKED): [(WHOLE, 1.0), ((0.06, 0.94, 0.06, 0.94), 0.45), ((0.52, 0.75, 0.5, 0.56), 1.0)],
 }
-"""What things look like, by kind and state: shapes painted one over the other, each with the share of the thing's
-colour that it has. A tile is 1 wide and high; a shape is a rectangle (west, east, north, south) or a disc (column and
-row of its centre, radius)."""
+"""The look of each object, by its kind and state: a list of shapes, later ones painted over earlier ones.
+
+Each shape comes with a factor between 0 and 1 for the object's colour. A shape is a rectangle (west, east, north,
+south) or a disc (x and y of its centre, radius). A tile is 1 wide and 1 high."""
 
 _observe = jax.jit(MiniGrid.observe)
 Pixels = UInt8[np.ndarray, "height width 3"]
 
 
 def draw_minigrid(member: MiniGrid, state: MiniGridState, tile: int = 32) -> Pixels:
-    """Draw the map, the agent as a red triangle, and in lighter colours the cells that it sees; `tile` is the side of
-    a cell in pixels."""
+    """Draw the map with the agent as a red triangle. The cells that the agent sees have lighter colours.
+
+    `tile` is the width and height of a cell in pixels.
+    """
     columns, rows = np.asarray(member.size).tolist()
     column, row = np.asarray(state.position).tolist()
     cells, lit = np.asarray(state.cells)[:rows, :columns], _minigrid_cells_drawn_lit(member, state)
@@ -68,7 +71,7 @@ def draw_minigrid(member: MiniGrid, state: MiniGridState, tile: int = 32) -> Pix
 def _minigrid_cells_drawn_lit(member: MiniGrid, state: MiniGridState) -> Bool[np.ndarray, "rows columns"]:
     size, direction = np.asarray(member.size), int(state.direction)
     ahead, aside = HEADING_VECTORS[direction], HEADING_VECTORS[(direction + 1) % 4]
-    # The view's first index goes to the agent's right, its second toward the agent.
+    # The first index of the view grows to the agent's right, the second grows towards the agent.
     i, j = np.nonzero(np.asarray(_observe(member, state))[:, :, 0] != UNSEEN)
     seen = np.asarray(state.position) + np.outer(i - MIDDLE, aside) + np.outer(VIEW - 1 - j, ahead)
     column, row = seen[((seen >= 0) & (seen < size)).all(axis=1)].T
@@ -79,7 +82,7 @@ def _minigrid_cells_drawn_lit(member: MiniGrid, state: MiniGridState) -> Bool[np
 
 @lru_cache(maxsize=1024)
 def _draw_minigrid_tile(thing: int, lit: bool, direction: int | None, tile: int) -> Pixels:
-    """The picture of one cell, with the agent in it if a direction is given."""
+    """Draw one cell. If a direction is given, the agent is in this cell."""
     kind, state = thing & 15, thing >> 7
     colour = LAVA_ORANGE if kind == LAVA else RGB[thing >> 4 & 7]
     side = SMOOTHING * tile
@@ -94,13 +97,13 @@ def _draw_minigrid_tile(thing: int, lit: bool, direction: int | None, tile: int)
         large[np.rot90(_draw_minigrid_agent(side), -direction)] = AGENT
     if lit:
         large = (large + LIGHT * (255 - large)).astype(np.uint8)
-    # The mean along rows first, then along columns: another order would round some pixels otherwise.
+    # Take the mean along rows first and then along columns. The other order would round some pixels differently.
     along_rows = large.reshape(side, tile, SMOOTHING, 3).mean(axis=2)
     return along_rows.reshape(tile, SMOOTHING, tile, 3).mean(axis=1).astype(np.uint8)
 
 
 def _minigrid_drawing_points(side: int) -> tuple[Float[np.ndarray, "1 side"], Float[np.ndarray, "side 1"]]:
-    """x and y of the middle of every pixel."""
+    """Return x and y of the middle of every pixel."""
     middles = (np.arange(side) + 0.5) / side
     return middles[None, :], middles[:, None]
 
@@ -115,19 +118,23 @@ def _draw_minigrid_shape(shape: tuple[float, ...], side: int) -> Bool[np.ndarray
 
 
 def _draw_minigrid_lava_waves(side: int) -> Bool[np.ndarray, "side side"]:
-    """Three zigzag lines, one below the other, that run 0.1 down and up again at x = 0.3 and x = 0.7."""
+    """Draw three zigzag lines, one below the other.
+
+    Each line is 0.1 high. Its lowest points are at x = 0.3 and x = 0.7.
+    """
     x, y = _minigrid_drawing_points(side)
-    from_bend = np.abs(np.abs(x - 0.5) - 0.2)  # folds the four strokes of a line into one, from 0 to 0.2
+    from_bend = np.abs(np.abs(x - 0.5) - 0.2)  # maps the four strokes of a line onto one, from 0 to 0.2
     drawn = np.zeros((side, side), bool)
     for top in (0.3, 0.5, 0.7):
         above = top + 0.1 - y
-        along = np.clip((from_bend * 0.2 + above * 0.1) / 0.05, 0, 1)  # the nearest point of the stroke
+        along = np.clip((from_bend * 0.2 + above * 0.1) / 0.05, 0, 1)  # the nearest point on the stroke
         drawn |= np.hypot(from_bend - 0.2 * along, above - 0.1 * along) <= 0.03
     return drawn
 
 
 def _draw_minigrid_agent(side: int) -> Bool[np.ndarray, "side side"]:
-    """The agent, looking east."""
+    """Draw the agent, which looks east."""
     x, y = _minigrid_drawing_points(side)
-    # A point on an edge is in the triangle south of its axis, out of it north: Farama's corners are rounded so.
+    # 1e-9: a point on the southern edge is inside the triangle, a point on the northern edge is outside. Farama's
+    # package gives the same pixels, because of rounding errors in the corners of its triangle.
     return (x >= 0.12) & (np.abs(y - 0.5 - 1e-9) <= 0.31 * (0.87 - x) / 0.75)

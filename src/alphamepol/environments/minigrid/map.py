@@ -1,4 +1,4 @@
-"""Maps of MiniGrid as text, and the numbers that stand for the things on them."""
+"""The maps of MiniGrid as text, and the numbers that stand for the objects on them."""
 
 import difflib
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from jaxtyping import UInt16
 from alphamepol.errors import InputError
 
 UNSEEN, EMPTY, WALL, DOOR, KEY, BALL, GOAL, LAVA = 0, 1, 2, 4, 5, 6, 8, 9
-"""Kinds of things, numbered as MiniGrid numbers them."""
+"""The kinds of objects, with the numbers that MiniGrid gives them."""
 OPEN, CLOSED, LOCKED = 0, 1, 2
 KINDS = {"wall": WALL, "door": DOOR, "key": KEY, "ball": BALL, "goal": GOAL, "lava": LAVA}
 COLOURS = {"red": 0, "green": 1, "blue": 2, "purple": 3, "yellow": 4, "grey": 5}
@@ -19,7 +19,7 @@ USUAL_COLOUR = {"wall": "grey", "goal": "green", "lava": "red", "door": "yellow"
 
 FREE = "."
 HEADINGS = ">v<^"
-"""Where the agent starts, and where it looks: direction 0 is east."""
+"""The characters for the agent at its start, in the order of the directions: east (0), south, west, north."""
 LEGEND = {"#": "wall", "D": "closed yellow door", "G": "goal"}
 
 EASY = """
@@ -63,17 +63,21 @@ ADVERSE_GOALS = (6, 8), (8, 1), (4, 3), (8, 4), (4, 6), (7, 6), (3, 8), (5, 1), 
 
 
 class GridMap(NamedTuple):
-    """A map that was read."""
+    """A map after reading its text."""
 
     cells: UInt16[np.ndarray, "rows columns"]
-    """A number for the thing in each cell (`minigrid_map_code`)."""
+    """The code of the object in each cell (`minigrid_map_code`)."""
     start: tuple[int, int]
-    """Column and row."""
+    """The column and row where the agent starts."""
     heading: int
+    """The direction in which the agent looks at the start."""
 
 
 def minigrid_map_code(kind: int, colour: int = 0, state: int = OPEN) -> int:
-    """One number for the three that MiniGrid shows of a thing: bits 0-3 its kind, 4-6 its colour, from 7 its state."""
+    """Return the code of an object: one number for its kind, colour and state.
+
+    Bits 0–3 are the kind, bits 4–6 are the colour, and the bits from 7 on are the state.
+    """
     return kind | colour << 4 | state << 7
 
 
@@ -83,11 +87,14 @@ GREEN_GOAL = minigrid_map_code(GOAL, COLOURS["green"])
 
 
 def minigrid_map_code_from_words(description: str) -> int:
-    """The number of what is described, e.g. "goal", "red key", "locked blue door"."""
+    """Return the code of an object that is described in words, e.g. "goal", "red key", "locked blue door"."""
     words = description.split()
     kinds, colours, states = ([word for word in words if word in names] for names in (KINDS, COLOURS, STATES))
     strange = [word for word in words if word not in {*KINDS, *COLOURS, *STATES}]
-    known = f"it is one of {', '.join(KINDS)}, with a colour ({', '.join(COLOURS)}), a door open, closed or locked"
+    known = (
+        f"it must be one of {', '.join(KINDS)}, optionally with a colour ({', '.join(COLOURS)}), and a door also with "
+        "open, closed or locked"
+    )
     if strange:
         hint = difflib.get_close_matches(strange[0], [*KINDS, *COLOURS, *STATES], 1)
         raise InputError(
@@ -101,7 +108,10 @@ def minigrid_map_code_from_words(description: str) -> int:
 
 
 def parse_minigrid_map(text: str, legend: Mapping[str, str] | None = None) -> GridMap:
-    """Read a map: `.` is free, one of `>v<^` where the agent starts; `legend` says what other characters stand for."""
+    """Read a map from its text.
+
+    `.` is a free cell, and one of `>v<^` is the start of the agent. `legend` describes the objects of other characters.
+    """
     lines = [line.strip() for line in text.strip().splitlines()]
     if not any(lines):
         raise InputError("layout: the map is empty; draw it with '.' for free cells and '#' for walls")
@@ -123,7 +133,7 @@ def parse_minigrid_map(text: str, legend: Mapping[str, str] | None = None) -> Gr
         )
     starts = [(c, r) for r, line in enumerate(lines) for c, cell in enumerate(line) if cell in HEADINGS]
     if len(starts) != 1:
-        raise InputError(f"layout: the agent is on it {len(starts)} times; mark one start with one of {HEADINGS}")
+        raise InputError(f"layout: the agent is on the map {len(starts)} times; mark one start with one of {HEADINGS}")
     ((column, row),) = starts
     codes = {character: minigrid_map_code_from_words(thing) for character, thing in things.items()}
     cells = np.array([[codes.get(cell, NOTHING) for cell in line] for line in lines], np.uint16)

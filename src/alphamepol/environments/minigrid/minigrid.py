@@ -1,4 +1,4 @@
-"""MiniGrid in JAX: the semantics of Farama's package, step by step, for maps given as text (docs/method.md)."""
+"""MiniGrid in JAX, for maps given as text. Every step does the same as in Farama's package (docs/method.md)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -34,57 +34,90 @@ from alphamepol.errors import InputError
 
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
 VIEW = 7
-"""The agent sees so many cells ahead, its own included, and to its sides."""
+"""The width and height of the agent's view in cells. Its own cell belongs to the view."""
 MIDDLE = VIEW // 2
 OWN_CELL = np.outer(np.arange(VIEW) == MIDDLE, np.arange(VIEW) == VIEW - 1)
-"""Where the agent is in its own view: in the middle of the last row, looking up."""
+"""The mask of the agent's own cell in its view: the middle of the last row. In its view, the agent looks up."""
 HEADING_VECTORS = np.array([(1, 0), (0, 1), (-1, 0), (0, -1)], np.int32)
-"""Column and row; direction 0 is east, then clockwise."""
+"""The step (column, row) in each direction. Direction 0 is east, and the others follow clockwise."""
 
 Code = UInt16[Array, "*cells"]
 
 
 class MiniGridState(eqx.Module):
-    """Where the agent is and looks, and all that can change around it."""
+    """The state of a MiniGrid: the agent, and everything on the map that can change."""
 
     position: Int[Array, "2"]
-    """Column and row."""
+    """The column and row of the agent."""
     direction: Int[Array, ""]
+    """The direction in which the agent looks: 0 is east, and the others follow clockwise."""
     cells: UInt16[Array, "rows columns"]
+    """The code of the object in each cell (`minigrid_map_code`)."""
     carried: UInt16[Array, ""]
-    """What the agent carries; the code of an empty cell if nothing."""
+    """The code of the object that the agent carries, or of an empty cell if the agent carries nothing."""
     steps: Int[Array, ""]
+    """The number of steps since the start of the episode."""
     reward: Float[Array, ""]
-    """MiniGrid's own, of the step that led here: 1 − 0.9 · steps / max_steps for reaching a goal."""
+    """MiniGrid's own reward for the step that led to this state: 1 − 0.9 · steps / max_steps for a goal, else 0."""
 
 
 class MiniGrid(CMP):
-    """An agent that turns, walks and handles things on a grid, and sees the 7 × 7 cells before it, as far as no wall
-    or door hides them.
+    """A MiniGrid: an agent that turns, walks and handles objects on a grid.
+
+    The agent sees the 7 × 7 cells in front of it, except for those that walls or closed doors hide. The actions 0 to 6
+    are those of MiniGrid: left, right, forward, pickup, drop, toggle, done. The observation is MiniGrid's `image`, of
+    shape (7, 7, 3) and type uint8. The particle is the observation as a vector of shape (147,).
+
+    A trajectory ends on a goal or on lava. Reaching a goal gives MiniGrid's reward 1 − 0.9 · steps / max_steps.
 
     **Arguments**
 
-    - `layout`: the map as text: `.` free, `#` wall, `D` closed yellow door, `G` goal, and one of `>v<^`, the agent;
-      walls all around.
-    - `legend`: what other characters stand for, e.g. `{"L": "locked red door", "k": "red key", "o": "ball"}`.
-    - `backward`: the cell that the agent walks to and acts on is the one behind it, while it looks ahead.
-    - `goals`: cells (column, row) of its tasks, for fine-tuning.
-    - `max_steps`: what MiniGrid counts the steps of a reward against; 10 · columns · rows if not given.
-    - `size`: columns and rows to fill the map up to, with walls, so that maps of different sizes make one class.
+    - `layout`: the map as text. `.` is a free cell, `#` a wall, `D` a closed yellow door, and `G` a goal. One of
+      `>v<^` is the agent and its direction. There must be walls all around.
+    - `legend`: the objects that other characters stand for, e.g. `{"L": "locked red door", "k": "red key"}`.
+    - `backward`: False (the default) for the usual MiniGrid. If True, the agent walks to the cell behind it and
+      handles objects in that cell, but still looks ahead.
+    - `goals`: the cells (column, row) of goals. Each goal is one of the member's tasks for fine-tuning.
+    - `max_steps`: the number of steps in MiniGrid's reward. The default is 10 · columns · rows.
+    - `size`: the numbers of columns and rows to which walls pad the map. Give the same size to maps of different sizes
+      that make one class. The default is no padding.
 
-    The seven actions are MiniGrid's: left, right, forward, pickup, drop, toggle, done. The observation is its
-    `image`, (7, 7, 3) uint8; the particle is the same, as a vector.
+    **Raises**
+
+    - `InputError`: if the map or the legend is malformed; if a goal is given twice, at the start, or not in a free
+      cell; if `max_steps` is not a whole number from 1 to a million; or if `size` is smaller than the map.
+
+    **Example**
+
+    ```python
+    import jax
+
+    import alphamepol as am
+
+    layout = '''
+        #######
+        #>..L.#
+        #k..#.#
+        #######
+    '''
+    rooms = am.MiniGrid(layout, legend={"L": "locked red door", "k": "red key"}, goals=[(5, 2)])
+    state = rooms.reset(key=jax.random.key(0))
+    print(rooms.observe(state).shape, rooms.tasks[0].describe())  # (7, 7, 3) [5, 2]
+    ```
     """
 
     cells: UInt16[Array, "rows columns"]
+    """The code of the object in each cell at the start of an episode (`minigrid_map_code`)."""
     start: Int[Array, "2"]
+    """The column and row where the agent starts."""
     heading: Int[Array, ""]
+    """The direction in which the agent looks at the start."""
     backward: Bool[Array, ""]
     max_steps: Int[Array, ""]
     goal_numbers: Int[Array, "rows columns"]
-    """Where its tasks have their goals: the number of the task, from 1 on; 0 elsewhere."""
+    """The number of the task, from 1 on, in each cell that is the goal of a task; 0 in all other cells."""
     size: Int[Array, "2"]
-    """Columns and rows of the map itself."""
+    """The numbers of columns and rows of the map without padding."""
 
     def __init__(
         self,
@@ -136,12 +169,12 @@ class MiniGrid(CMP):
         return math.inf
 
     def reset(self, *, key: PRNGKeyArray) -> MiniGridState:
-        """The start of the map; nothing is left to chance."""
+        """Return the initial state, which is always the same."""
         nothing = jnp.array(NOTHING, jnp.uint16)
         return MiniGridState(self.start, self.heading, self.cells, nothing, jnp.array(0, jnp.int32), jnp.array(0.0))
 
     def step(self, state: MiniGridState, action: Int[Array, ""], *, key: PRNGKeyArray) -> MiniGridState:
-        """Turn, walk, or do something to the cell in front: that behind if the agent moves backward."""
+        """Turn, walk, or act on the cell in front of the agent, or behind it if the member is `backward`."""
         turn = jnp.where(action == LEFT, 3, jnp.where(action == RIGHT, 1, 0))
         sign = jnp.where(self.backward, -1, 1)
         in_front = state.position + sign * jnp.asarray(HEADING_VECTORS)[state.direction]
@@ -154,7 +187,7 @@ class MiniGrid(CMP):
         left_there = jnp.where(action == TOGGLE, toggle_minigrid_door(thing, state.carried), left_there)
         carried = jnp.where(takes, thing, jnp.where(drops, NOTHING, state.carried)).astype(jnp.uint16)
         steps = state.steps + 1
-        # One rounding: what MiniGrid computes in float64, to the last bit of float32.
+        # The division is the only rounding. So the result is MiniGrid's float64 reward, to the last bit of float32.
         worth = (10 * self.max_steps - 9 * steps).astype(float) / (10 * self.max_steps).astype(float)
         return MiniGridState(
             position=jnp.where(walks, in_front, state.position),
@@ -166,10 +199,14 @@ class MiniGrid(CMP):
         )
 
     def observe(self, state: MiniGridState) -> UInt8[Array, "7 7 3"]:
-        """What the agent sees: kind, colour and state of the things in its view, column by column; unseen ones 0."""
+        """Return the agent's view: the kind, colour and state of the object in each cell, of shape (7, 7, 3).
+
+        The first axis grows to the agent's right, and the second grows towards the agent. Cells that the agent cannot
+        see are 0. The agent's own cell shows the object that it carries.
+        """
         things = self._things_in_view(state)
         shown = jnp.where(visible_minigrid_cells(minigrid_lets_light_through(things)), things, UNSEEN)
-        # Not `at[…].set`, which alone takes as long as all the rest on a CPU.
+        # `at[…].set` would take as long as the rest of this function on a CPU.
         shown = jnp.where(OWN_CELL, state.carried, shown)
         return jnp.stack([shown & 15, shown >> 4 & 7, shown >> 7], axis=-1).astype(jnp.uint8)
 
@@ -182,12 +219,12 @@ class MiniGrid(CMP):
         return (here == GOAL) | (here == LAVA)
 
     def place(self, state: MiniGridState) -> Float[Array, "2"]:
-        """The cell (column, row) that the agent is in."""
+        """Return the cell (column, row) of the agent."""
         return state.position.astype(float)
 
     @property
     def map(self) -> Map:
-        """Its walls and doors; of goals, those of tasks too, the middle of the cell."""
+        """The walls, doors and goals of the map, including the goals of tasks. A goal covers the middle of its cell."""
         columns, rows = self.size.tolist()
         kinds = np.asarray(kind_of_minigrid_thing(self.cells))
 
@@ -203,7 +240,7 @@ class MiniGrid(CMP):
 
     @property
     def goals(self) -> tuple[tuple[int, int], ...]:
-        """The cells (column, row) of its tasks, in order."""
+        """The cells (column, row) of the goals of the member's tasks, in the order in which they were given."""
         numbers = np.asarray(self.goal_numbers)
         rows, columns = np.nonzero(numbers)
         order = np.argsort(numbers[rows, columns])
@@ -211,7 +248,7 @@ class MiniGrid(CMP):
 
     @property
     def gives_reward(self) -> bool:
-        """Whether there is a goal on the map."""
+        """Tell whether there is a goal on the map."""
         return bool(np.any(np.asarray(kind_of_minigrid_thing(self.cells)) == GOAL))
 
     @property
@@ -220,16 +257,19 @@ class MiniGrid(CMP):
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """Its goals one by one; without any, MiniGrid's own reward if there is a goal on the map."""
+        """The member's tasks: one `GoalCell` for each of its `goals`.
+
+        If there are no `goals`, but a goal is on the map, the only task is MiniGrid's own reward.
+        """
         return tuple(GoalCell(goal) for goal in self.goals) or ((EnvironmentReward(),) if self.gives_reward else ())
 
     def with_goal(self, cell: Int[Array, "2"]) -> "MiniGrid":
-        """The same map with a goal in a cell (column, row)."""
+        """Return a copy of the member that has a goal in a cell (column, row)."""
         column, row = cell
         return eqx.tree_at(lambda member: member.cells, self, self.cells.at[row, column].set(GREEN_GOAL))
 
     def draw_place(self, *, key: PRNGKeyArray) -> Float[Array, "2"]:
-        """Uniform over the free cells but the start; the start itself where there are no others."""
+        """Draw a cell (column, row) uniformly from the free cells, without the start. There must be such a cell."""
         rows, columns = self.cells.shape
         free = (self.cells == NOTHING).at[self.start[1], self.start[0]].set(False)
         row, column = jnp.unravel_index(
@@ -252,12 +292,12 @@ class MiniGrid(CMP):
         return None
 
     def _things_in_view(self, state: MiniGridState) -> UInt16[Array, "7 7"]:
-        """The cells before the agent, as it sees them; columns first."""
+        """Return the 7 × 7 cells in front of the agent, columns first, as if nothing was hidden."""
         ahead = jnp.asarray(HEADING_VECTORS)[state.direction]
         aside = jnp.stack([-ahead[1], ahead[0]])
         i, j = jnp.meshgrid(jnp.arange(VIEW) - MIDDLE, VIEW - 1 - jnp.arange(VIEW), indexing="ij")
         rows, columns = self.cells.shape
-        # Beyond the map there is wall; so is its border, which stands for all that.
+        # Everything outside the map is wall, as is the border of the map. So the border replaces the outside.
         column = jnp.clip(state.position[0] + i * aside[0] + j * ahead[0], 0, columns - 1)
         row = jnp.clip(state.position[1] + i * aside[1] + j * ahead[1], 0, rows - 1)
         return state.cells[row, column]
@@ -268,7 +308,7 @@ def kind_of_minigrid_thing(thing: Code) -> UInt16[Array, "*cells"]:
 
 
 def minigrid_agent_can_overlap(thing: UInt16[Array, ""]) -> Bool[Array, ""]:
-    """Whether the agent can walk onto it."""
+    """Tell whether the agent can walk onto an object."""
     what = kind_of_minigrid_thing(thing)
     return (what == EMPTY) | (what == GOAL) | (what == LAVA) | ((what == DOOR) & (thing >> 7 == OPEN))
 
@@ -278,7 +318,11 @@ def minigrid_agent_can_pick_up(thing: UInt16[Array, ""]) -> Bool[Array, ""]:
 
 
 def toggle_minigrid_door(thing: UInt16[Array, ""], carried: UInt16[Array, ""]) -> UInt16[Array, ""]:
-    """A door opens or closes, a locked one opens to the key of its colour; all else stays as it is."""
+    """Return the code of an object after toggling it.
+
+    A door opens or closes. A locked door opens only if the agent carries the key of its colour. All other objects stay
+    as they are.
+    """
     state, colour = thing >> 7, thing & (7 << 4)
     unlocks = (kind_of_minigrid_thing(carried) == KEY) & (carried & (7 << 4) == colour)
     opens = (state == CLOSED) | ((state == LOCKED) & unlocks)
@@ -291,11 +335,11 @@ def minigrid_lets_light_through(things: UInt16[Array, "7 7"]) -> Bool[Array, "7 
 
 
 def visible_minigrid_cells(clear: Bool[Array, "7 7"]) -> Bool[Array, "7 7"]:
-    """Which cells of the view are seen, `clear` being those that one sees through.
+    """Return which cells of the view the agent sees. `clear` marks the cells that it can see through.
 
-    MiniGrid's rule, row by row away from the agent: light spreads to the right, then to the left, from every lit clear
-    cell to its neighbour, to the cell ahead, and to the one ahead of the neighbour. A row is seven bits of a number,
-    so that a few shifts do what loops over cells would.
+    This is MiniGrid's rule, which goes row by row away from the agent. In each row light spreads to the right first,
+    and then to the left. It spreads from every lit clear cell to its neighbour, to the cell ahead, and to the cell
+    ahead of the neighbour. A row is stored as seven bits of a number, so that a few shifts replace loops over cells.
     """
     places = jnp.arange(VIEW)
     rows = jnp.sum(clear.astype(jnp.int32) << places[:, None], axis=0)
@@ -311,7 +355,7 @@ def visible_minigrid_cells(clear: Bool[Array, "7 7"]) -> Bool[Array, "7 7"]:
 
 
 def _spread_minigrid_light(sources: Int[Array, ""], through: Int[Array, ""], *, right: bool) -> Int[Array, ""]:
-    """All clear cells that light from the sources reaches within a row."""
+    """Return all clear cells that light from the sources reaches within a row."""
     for distance in (1, 2, 4):
         shift = (lambda bits, by=distance: bits << by) if right else (lambda bits, by=distance: bits >> by)
         sources = sources | through & shift(sources)

@@ -24,8 +24,8 @@ OPENGL_CURE = (
 
 has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
 if sys.platform == "linux" and not has_display and "mujoco" not in sys.modules:
-    # MuJoCo chooses how to draw once, when it is imported, and its own choice needs a display. Told to take EGL where
-    # its libraries are not there, it could not be imported at all.
+    # MuJoCo chooses its OpenGL backend when it is imported, and its default needs a display. EGL needs none. We only
+    # choose EGL if its libraries are installed, because MuJoCo cannot be imported otherwise.
     with suppress(OSError):
         ctypes.CDLL("libEGL.so.1")
         ctypes.CDLL("libGL.so.1")
@@ -40,33 +40,33 @@ except (AttributeError, RuntimeError, ctypes.ArgumentError) as error:
     raise InputError(f"MUJOCO_GL: {given!r} was given, which does not work ({error}); {OPENGL_CURE}") from error
 
 SIDE = 2.0
-"""Of a block."""
+"""The side of a block."""
 WEST, EAST, SOUTH = -1.0, 7.0, -1.0
 BOTTOM = -1.0
-"""Of the blocks, which so have sides to be seen."""
+"""The height of the bottom of all blocks. It is below the ground, so that all blocks have visible sides."""
 START_ABOVE_GROUND = 0.75
 STEPS_PER_ACTION, TIME_STEP = 5, 0.01
 CONTACT = [0.8, 0.8, 0.01, 0.5, 2.0]
-"""`solimp` of rllab's Ant; the last two are MuJoCo's own."""
+"""The contact parameters `solimp` of rllab's Ant. The last two numbers are MuJoCo's defaults."""
 INTEGRATORS = {
     "RK4": mujoco.mjtIntegrator.mjINT_RK4,
     "implicitfast": mujoco.mjtIntegrator.mjINT_IMPLICITFAST,
     "Euler": mujoco.mjtIntegrator.mjINT_EULER,
 }
 PHYSICS = mujoco.mjtState.mjSTATE_FULLPHYSICS.value
-"""What MuJoCo keeps of a state: the time, 15 positions, 14 velocities."""
+"""MuJoCo's code for the parts of a state that are saved and restored: the time, 15 positions and 14 velocities."""
 PICTURE = 640, 400
-"""Width and height."""
+"""The width and height of a picture in pixels."""
 
 
 @dataclass(frozen=True)
 class Stairs:
-    """The ground of a member, from x = −1, y = −1 on: columns of blocks, walls around them."""
+    """The staircase of a member: columns of blocks with walls around them. It begins at x = −1, y = −1."""
 
     heights: tuple[float, float, float, float]
-    """Of the columns, from west to east; trajectories start on the first."""
+    """The heights of the columns, from west to east. Trajectories start on the first column."""
     width: float
-    """From south to north."""
+    """The width from south to north."""
 
     @property
     def north(self) -> float:
@@ -77,16 +77,16 @@ STAIRS = {"Down": Stairs((1.27, 0.90, 0.50, 0.0), 3 * SIDE), "Up": Stairs((0.0, 
 
 
 class AntStairs(gymnasium.Env[np.ndarray, np.ndarray]):
-    """One member of Ant Stairs, without reward unless it is given a goal, truncated after `horizon` steps.
+    """One member of Ant Stairs as a Gymnasium environment. It has no reward unless a goal `x` is given.
 
     **Arguments**
 
     - `member`: "Up" or "Down".
-    - `horizon`: steps until truncation.
-    - `render_mode`: None, or "rgb_array" for the staircase seen from the south.
-    - `integrator`: "RK4", the paper's, or "implicitfast" or "Euler", which are quicker.
-    - `with_time`: whether observations end with t/1000, t the steps since the reset.
-    - `x`: a goal: the reward is 1 for a torso at this x or east of it, which ends the episode.
+    - `horizon`: the number of steps after which an episode is truncated.
+    - `render_mode`: None, or "rgb_array" for pictures of the staircase, seen from the south.
+    - `integrator`: "RK4" (the paper's integrator, and the default), "implicitfast" or "Euler". The last two are faster.
+    - `with_time`: if True, observations end with t/1000, where t is the number of steps since the reset.
+    - `x`: the position of a goal. The reward is 1, and the episode ends, when the torso is at this x or east of it.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 (Gymnasium's own way)
@@ -129,13 +129,13 @@ class AntStairs(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, SupportsFloat, bool, bool, dict[str, Any]]:
         self._steps += 1
-        self.data.ctrl[:] = action  # which MuJoCo clips
+        self.data.ctrl[:] = action  # MuJoCo clips actions itself
         mujoco.mj_step(self.model, self.data, nstep=STEPS_PER_ACTION)
         observation = self._observe()
         if self.data.warning.number.any() or not np.isfinite(observation).all():
             raise RunError(mujoco_ant_divergence(self.member))
         reached = self.x is not None and bool(observation[0] >= self.x)
-        # The name under which other libraries look for success.
+        # Other libraries look for success under this name.
         info = {} if self.x is None else {"is_success": reached}
         return observation, float(reached), reached, self._steps >= self.horizon, info
 
@@ -144,7 +144,7 @@ class AntStairs(gymnasium.Env[np.ndarray, np.ndarray]):
             return None
         if self._renderer is None:
             self._renderer = _mujoco_ant_renderer(self.model)
-        mujoco.mj_forward(self.model, self.data)  # after a step, bodies are where they were before it
+        mujoco.mj_forward(self.model, self.data)  # a step leaves the positions of bodies from before the step
         self._renderer.update_scene(self.data, _mujoco_ant_camera(STAIRS[self.member]))
         if self.x is not None:
             _draw_mujoco_ant_goal(self._renderer.scene, STAIRS[self.member], self.x)
@@ -169,17 +169,20 @@ def ant_goal(
     integrator: str = "RK4",
     with_time: bool = False,
 ) -> AntStairs:
-    """A member whose reward is 1 for reaching `x`, which ends the episode."""
+    """Return a member with a goal: reaching `x` gives the reward 1 and ends the episode."""
     if x is None:
         raise InputError("x: none was given; say how far east the goal is, e.g. x=3")
     return AntStairs(member, horizon, render_mode, integrator, with_time, x)
 
 
-ant_goal.metadata = AntStairs.metadata  # pyright: ignore[reportFunctionMemberAccess] (Gymnasium looks)
+ant_goal.metadata = AntStairs.metadata  # pyright: ignore[reportFunctionMemberAccess] (Gymnasium reads it)
 
 
 def build_mujoco_ant(member: str, integrator: str = "RK4") -> mujoco.MjModel:
-    """The Ant that ships with Gymnasium, on the staircase of a member. All members have equally many parts."""
+    """Return the MuJoCo model of Gymnasium's Ant on the staircase of a member.
+
+    The models of all members have the same number of parts.
+    """
     if member not in STAIRS:
         raise InputError(f"member: class ant-stairs has no member {member!r}, only {', '.join(STAIRS)}")
     if integrator not in INTEGRATORS:
@@ -187,15 +190,17 @@ def build_mujoco_ant(member: str, integrator: str = "RK4") -> mujoco.MjModel:
     spec = mujoco.MjSpec.from_file(str(Path(gymnasium.__file__).parent / "envs/mujoco/assets/ant.xml"))
     spec.option.integrator = INTEGRATORS[integrator]
     spec.option.timestep = TIME_STEP
-    # A step then depends on the state alone, as a fleet that steps many by turns needs it. It costs no time.
+    # Without warm start, a step depends on the state alone. A fleet that steps many Ants in turn needs this. Steps do
+    # not become slower.
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_WARMSTART
     spec.delete(spec.geom("floor"))
-    # No margin: MuJoCo 4 adds those of two geoms where rllab's took the larger, and the Ant's own is 0.01.
+    # The margins are 0, because the Ant's own margin is 0.01 already. MuJoCo 4 adds the margins of two geoms, while
+    # the MuJoCo of rllab took the larger one.
     for name, height, corner, opposite in _mujoco_ant_blocks(STAIRS[member]):
         box = spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_BOX, conaffinity=1, margin=0)
         box.pos, box.size = (opposite + corner) / 2, (opposite - corner) / 2
         if height == 0:
-            box.contype = box.conaffinity = 0  # to be seen; the plane below is to be stood on
+            box.contype = box.conaffinity = 0  # only for pictures; the Ant stands on the ground plane
     for name, place, inwards in _mujoco_ant_planes(STAIRS[member]):
         plane = spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_PLANE, conaffinity=1, margin=0)
         plane.pos, plane.size = place, (0, 0, 1)
@@ -207,7 +212,7 @@ def build_mujoco_ant(member: str, integrator: str = "RK4") -> mujoco.MjModel:
 
 
 def mujoco_ant_spaces(with_time: bool) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
-    """Of observations and of actions."""
+    """Return the observation space and the action space."""
     return (
         gymnasium.spaces.Box(-math.inf, math.inf, (30 if with_time else 29,), np.float32),
         gymnasium.spaces.Box(-1.0, 1.0, (8,), np.float32),
@@ -215,7 +220,10 @@ def mujoco_ant_spaces(with_time: bool) -> tuple[gymnasium.spaces.Box, gymnasium.
 
 
 def mujoco_ant_start_state(model: mujoco.MjModel, member: str, rng: np.random.Generator) -> np.ndarray:
-    """Where an episode begins: at rest on the first block but for noise. Time, positions, velocities."""
+    """Draw the state in which an episode begins: the time, the positions and the velocities.
+
+    The Ant is at rest on the first block, apart from noise.
+    """
     positions = model.numeric("init_qpos").data.copy()
     positions[:3] = 0.0, 0.0, STAIRS[member].heights[0] + START_ABOVE_GROUND
     positions += rng.uniform(-0.1, 0.1, model.nq)
@@ -224,7 +232,10 @@ def mujoco_ant_start_state(model: mujoco.MjModel, member: str, rng: np.random.Ge
 
 
 def observe_mujoco_ant(states: np.ndarray, with_time: bool) -> np.ndarray:
-    """What is seen of states, one or a row each: positions, velocities, and t/1000 `with_time`."""
+    """Return the observations of one state or of rows of states.
+
+    An observation holds the positions and the velocities, and t/1000 if `with_time` is True.
+    """
     seen = states[..., 1:]
     if with_time:
         steps = np.rint(states[..., :1] / (STEPS_PER_ACTION * TIME_STEP))
@@ -233,7 +244,7 @@ def observe_mujoco_ant(states: np.ndarray, with_time: bool) -> np.ndarray:
 
 
 def mujoco_ant_divergence(member: str) -> str:
-    """What is said of a simulation that diverged."""
+    """Return the error message for a simulation that diverged."""
     return (
         f"environment {member}: the simulation of the Ant diverged, or an action was not a number; look at the policy, "
         "or take another integrator (RK4, implicitfast, Euler)"
@@ -241,7 +252,10 @@ def mujoco_ant_divergence(member: str) -> str:
 
 
 def _mujoco_ant_blocks(stairs: Stairs) -> list[tuple[str, float, np.ndarray, np.ndarray]]:
-    """Name, height and opposite corners: equal blocks beside each other are one, so that they have no seam."""
+    """Return the name, the height and two opposite corners of each block.
+
+    Equal blocks next to each other are one block, so that there is no seam between them.
+    """
     corners = [((WEST + i * SIDE, SOUTH, BOTTOM), (WEST + (i + 1) * SIDE, stairs.north)) for i in range(4)]
     return [
         (f"block_{i}", height, np.array(corner), np.array([*opposite, height]))
@@ -250,9 +264,10 @@ def _mujoco_ant_blocks(stairs: Stairs) -> list[tuple[str, float, np.ndarray, np.
 
 
 def _mujoco_ant_planes(stairs: Stairs) -> list[tuple[str, tuple[float, ...], tuple[float, ...]]]:
-    """Name, a point and the inward direction of the walls and of the ground that the stairs stand on.
+    """Return the name, a point and the inward direction of each wall and of the ground.
 
-    No Ant comes above walls 8 high, so that planes are as good, and boxes take 1.2 (Up) to 1.4 (Down) times as long.
+    The paper's walls are 8 high. No Ant gets above them, so that infinite planes do the same. Boxes would take 1.2 (Up)
+    to 1.4 (Down) times as long.
     """
     return [
         ("wall_west", (WEST, 0.0, 0.0), (1.0, 0.0, 0.0)),
@@ -264,7 +279,7 @@ def _mujoco_ant_planes(stairs: Stairs) -> list[tuple[str, tuple[float, ...], tup
 
 
 def _paint_mujoco_ant(spec: mujoco.MjSpec, stairs: Stairs) -> None:
-    """Colours, light and sky: blocks the darker the higher, planes in a group that pictures leave out."""
+    """Set colours, light and sky. Higher blocks are darker. Planes belong to a group that pictures leave out."""
     for asset in [*spec.materials, *spec.textures]:
         spec.delete(asset)
     sky = spec.add_texture(type=mujoco.mjtTexture.mjTEXTURE_SKYBOX, builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT)
@@ -289,7 +304,7 @@ def _mujoco_ant_renderer(model: mujoco.MjModel) -> mujoco.Renderer:
     width, height = PICTURE
     try:
         return mujoco.Renderer(model, height, width)
-    except Exception as error:  # of as many kinds as there are ways to OpenGL
+    except Exception as error:  # each OpenGL backend raises errors of its own
         raise RunError(f"render: MuJoCo cannot draw without OpenGL ({error}); {OPENGL_CURE}") from error
 
 
@@ -297,13 +312,13 @@ def _mujoco_ant_camera(stairs: Stairs) -> mujoco.MjvCamera:
     camera = mujoco.MjvCamera()
     camera.lookat[:] = (WEST + EAST) / 2, (SOUTH + stairs.north) / 2, 0.0
     camera.distance, camera.elevation = 7.0 + 0.55 * stairs.width, -28.0
-    # From the foot of the stairs, so that the fronts of the steps are seen.
+    # Look from the foot of the stairs, so that the fronts of the steps are visible.
     camera.azimuth = 70.0 if stairs.heights[0] < stairs.heights[-1] else 110.0
     return camera
 
 
 def _draw_mujoco_ant_goal(scene: mujoco.MjvScene, stairs: Stairs, x: float) -> None:
-    """A thin gate across the staircase."""
+    """Draw the goal as a thin gate across the staircase."""
     place, size = np.array([x, (SOUTH + stairs.north) / 2, 1.2]), np.array([0.01, stairs.width / 2, 1.2])
     colour = np.array([0.3, 0.7, 0.3, 0.3], np.float32)
     gate = scene.geoms[scene.ngeom]

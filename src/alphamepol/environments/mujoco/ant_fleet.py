@@ -1,4 +1,4 @@
-"""Ant Stairs as a class: threads of MuJoCo step the Ants of many trajectories at once."""
+"""Ant Stairs as a host class. Threads of MuJoCo step the Ants of many trajectories at once."""
 
 # MuJoCo's compiled modules come without types.
 # pyright: reportAttributeAccessIssue=false
@@ -33,20 +33,20 @@ from alphamepol.errors import RunError
 
 PROBABILITIES = {"Down": 0.8, "Up": 0.2}
 GOALS = {"Down": (), "Up": (2.75, 3.0, 3.25, 3.5, 3.75, 4.0, 4.25, 4.5)}
-"""How far east the tasks of a member are."""
+"""The x of the goals of each member's tasks."""
 NORTH = max(stairs.north for stairs in STAIRS.values())
 
 
 class AntFleet:
-    """Steps the Ants of all trajectories in one call of MuJoCo.
+    """A fleet that steps the Ants of all trajectories in one call of MuJoCo.
 
-    What becomes of one depends neither on the others nor on the number of threads.
+    A trajectory depends neither on the other trajectories nor on the number of threads.
 
     **Arguments**
 
-    - `names`: of the members, in the order of their numbers.
+    - `names`: the names of the members, in the order of their numbers.
     - `integrator`, `with_time`: see `ant_stairs_with_fleet`.
-    - `threads`: as many as this process has cores if not given.
+    - `threads`: the number of threads. The default is the number of cores that this process may use.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class AntFleet:
         self._data = [mujoco.MjData(self._models[0]) for _ in range(self._threads)]
         self._member_at = np.zeros(0, int)
         self.states = np.zeros((0, mujoco.mj_stateSize(self._models[0], PHYSICS)))
-        """The time, positions and velocities at each station."""
+        """The time, the positions and the velocities of the Ant at each station."""
 
     def board(self, trajectories: int) -> Board:
         missing = max(0, trajectories - len(self.states))
@@ -116,7 +116,10 @@ class AntFleet:
         after: Float[np.ndarray, "some state"],
         stations: Int[np.ndarray, " some"],
     ) -> None:
-        """MuJoCo stops a rollout that goes wrong, or begins it anew: the time tells."""
+        """Raise a `RunError` if a simulation has diverged.
+
+        MuJoCo stops or restarts a rollout that diverges. Therefore the time of its state is wrong.
+        """
         late = np.abs(after[:, 0] - before[:, 0] - STEPS_PER_ACTION * TIME_STEP) > TIME_STEP / 2
         diverged = late | ~np.isfinite(after).all(axis=1)
         if diverged.any():
@@ -124,12 +127,12 @@ class AntFleet:
 
 
 def ant_stairs_with_fleet(integrator: str = "RK4", with_time: bool = False) -> HostClass:
-    """The class of Down and Up, whose entropy is taken on the place of the torso.
+    """Return the class of the members Down and Up. Particles are the position (x, y) of the torso.
 
     **Arguments**
 
-    - `integrator`: "RK4", the paper's, or "implicitfast" or "Euler", which are quicker.
-    - `with_time`: whether observations end with t/1000, t the steps since the reset.
+    - `integrator`: "RK4" (the paper's integrator, and the default), "implicitfast" or "Euler". The last two are faster.
+    - `with_time`: if True, observations end with t/1000, where t is the number of steps since the reset.
     """
     members = {name: _ant_fleet_member(name, with_time) for name in PROBABILITIES}
     return HostClass(

@@ -1,1 +1,1 @@
-"""The paper's experiments, one file each."""
+"""The experiments of the paper, one file each."""

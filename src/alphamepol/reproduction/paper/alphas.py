@@ -1,4 +1,4 @@
-"""gridworld-slope with other percentiles: α as a dial between the likely and the adverse member."""
+"""gridworld-slope with six values of α: a smaller α shifts exploration to the adverse member."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def experiment(scale: Scale) -> Experiment:
         claims=(
             Claim(
                 "alpha-dial",
-                "lowering α (1, 0.7, 0.5, 0.35, 0.2, 0.1) raises GWN's entropy and lowers GWS's",
+                "Lowering α (1, 0.7, 0.5, 0.35, 0.2, 0.1) raises the entropy in GWN and lowers the entropy in GWS.",
                 (
                     *claim_rising([claimed_entropy_in(run, "GWN") for run in runs]),
                     *claim_rising([claimed_entropy_in(run, "GWS") for run in reversed(runs)]),
@@ -32,20 +32,21 @@ def experiment(scale: Scale) -> Experiment:
             ),
             Claim(
                 "alpha-composition",
-                "the smaller α, the larger GWN's share of the tail in the first epochs",
+                "The smaller α is, the larger is the share of GWN in the tail of the first epochs.",
                 claim_rising([alphas_experiment_tail_share(run, "GWN") for run in runs], slack=0.05),
             ),
         ),
         drawings=(
             Drawing(
                 "alpha-entropies",
-                "State entropy in each member for each α, with 95 % intervals over seeds. Dashed: the ceiling.",
+                "State entropy in each member for each α, with 95 % intervals over seeds. The dashed line is the "
+                "ceiling.",
                 (*runs, *beside),
                 _draw_alphas_experiment_entropies,
             ),
             Drawing(
                 "alpha-composition",
-                "GWN's share of the mini-batches that the first ten epochs learn from (it is met one time in five).",
+                "The share of GWN in the mini-batches that the first ten epochs learn from. GWN has probability 0.2.",
                 tuple(runs),
                 _draw_alphas_experiment_shares,
             ),
@@ -54,12 +55,12 @@ def experiment(scale: Scale) -> Experiment:
 
 
 def alphas_experiment_tail_share(run: Planned, member: str) -> Quantity:
-    """A member's share of the tail in the first epochs."""
+    """Return the share of a member in the tail of the first ten epochs."""
 
     def read(stored: Stored) -> Sample:
         return Sample.of_seeds(stored.summary["first_tail_share"][member])
 
-    return Quantity(f"{member}'s share of the tail of {run.label}", run, read)
+    return Quantity(f"the share of {member} in the tail of {run.label}", run, read)
 
 
 def _draw_alphas_experiment_entropies(found: Found, folder: Path, name: str) -> None:
@@ -69,7 +70,8 @@ def _draw_alphas_experiment_entropies(found: Found, folder: Path, name: str) -> 
             if run.member_alone in (None, number):
                 values = estimate_statistic(claimed_entropy_in(run, member).read(stored))
                 groups.setdefault(_alphas_experiment_group(run), {})[member] = values
-    ceiling: float = next(iter(found.values())).summary["ceiling"]["GWN"]  # that of GWS, too: the map is the same
+    # GWS has the same map and so the same ceiling.
+    ceiling: float = next(iter(found.values())).summary["ceiling"]["GWN"]
     draw_bars(groups, folder, name, ylabel="state entropy", levels=dict.fromkeys(groups, ceiling))
 
 

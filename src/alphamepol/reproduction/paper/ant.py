@@ -1,4 +1,4 @@
-"""Ant Stairs: walking down, or climbing; and TRPO from there."""
+"""Ant Stairs: pre-training on stairs that lead up and down, and TRPO from the pre-trained policies."""
 
 from alphamepol.reproduction import drawings
 from alphamepol.reproduction.claims import (
@@ -27,7 +27,7 @@ def experiment(scale: Scale) -> Experiment:
         claims=(
             Claim(
                 "ant-explore",
-                "αMEPOL ≥ MEPOL in Up, and (peculiar to this class) in Down",
+                "αMEPOL explores at least as well as MEPOL in Up and, which is peculiar to this class, also in Down.",
                 tuple(
                     claim_greater(
                         claimed_entropy_in(risk_averse, member), claimed_entropy_in(neutral, member), by=-ALIKE
@@ -37,7 +37,8 @@ def experiment(scale: Scale) -> Experiment:
             ),
             Claim(
                 "ant-finetune",
-                "TRPO in Up over 8 tasks: αMEPOL > MEPOL ≈ Random",
+                "The return of TRPO in Up over 8 tasks is higher from αMEPOL than from MEPOL. From MEPOL it is about "
+                "the same as from Random.",
                 (
                     claim_greater(from_averse, from_neutral),
                     claim_greater(from_averse, from_random),
@@ -46,7 +47,7 @@ def experiment(scale: Scale) -> Experiment:
             ),
         ),
         drawings=(
-            drawings.renders_drawing("ant", "The Ant at its start.", PICTURES),
+            drawings.renders_drawing("ant", "The Ant at the start of an episode, in each member.", PICTURES),
             drawings.entropies_drawing("ant", (risk_averse, neutral, random)),
             drawings.heat_maps_drawing("ant", (neutral, risk_averse, random)),
             drawings.returns_drawing("ant", "Up", runs),

@@ -1,4 +1,4 @@
-"""The baseline b = −VaR of the on-policy gradient: same performance, less variance?"""
+"""The baseline b = −VaR of the on-policy gradient: the same performance with less variance."""
 
 import dataclasses
 from pathlib import Path
@@ -17,7 +17,7 @@ from alphamepol.reproduction.store import Stored
 CLASS, ALPHA = "gridworld-slope", 0.35
 EPOCHS: dict[ScaleName, int] = {"paper": 300, "quick": 60}
 LEARNING_RATES: dict[ScaleName, float] = {"paper": 1e-4, "quick": 3e-4}
-"""On-policy epochs take one step where off-policy ones take thirty: more of both."""
+"""An on-policy epoch takes one step and an off-policy epoch up to thirty, so epochs and rates are larger here."""
 BATCHES = 50
 
 
@@ -31,7 +31,8 @@ def experiment(scale: Scale) -> Experiment:
         claims=(
             Claim(
                 "baseline",
-                "α = 0.35, with and without b: same performance, smaller gradient variance with b",
+                "With α = 0.35, the performance with and without the baseline b is the same, and the variance of the "
+                "gradient is smaller with b.",
                 (
                     claim_alike(
                         baseline_experiment_worst_entropy(with_b, "with b"),
@@ -44,7 +45,8 @@ def experiment(scale: Scale) -> Experiment:
         drawings=(
             Drawing(
                 "baseline-variance",
-                "Variance of the on-policy gradient from batch to batch, summed over all parameters, at final policies",
+                "Variance of the on-policy gradient from batch to batch, summed over all parameters, for the final "
+                "policies.",
                 tuple(variances),
                 _draw_baseline_experiment_variances,
             ),
@@ -64,18 +66,18 @@ def _baseline_experiment_run(scale: Scale, *, baseline: bool) -> Pretraining:
 
 
 def baseline_experiment_worst_entropy(run: Planned, label: str) -> Quantity:
-    """E^α of the final policies, per seed."""
-    return Quantity(f"E^0.35 {label}", run, lambda stored: Sample.of_seeds(stored.summary["cvar"]))
+    """Return E^α of the final policies, per seed."""
+    return Quantity(f"E^0.35 of policies trained {label}", run, lambda stored: Sample.of_seeds(stored.summary["cvar"]))
 
 
 def baseline_experiment_excess_variance(run: GradientVariance, label: str) -> Quantity:
-    """ln of the variance without b over that with it, on the same batches, per seed."""
+    """Return ln of the ratio of the variance without b to the variance with b, on the same batches, per seed."""
 
     def read(stored: Stored) -> Sample:
         without, with_b = (np.array(stored.summary[f"variance_{part}"]) for part in ("without", "with_baseline"))
         return Sample.of_seeds(np.log(without / with_b))
 
-    return Quantity(f"ln (variance without b / with b) at policies trained {label}", run, read)
+    return Quantity(f"ln (gradient variance without b / with b) of policies trained {label}", run, read)
 
 
 def _draw_baseline_experiment_variances(found: Found, folder: Path, name: str) -> None:

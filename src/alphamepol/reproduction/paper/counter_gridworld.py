@@ -1,4 +1,4 @@
-"""gridworld-counterexample: two maps about equally hard, where risk aversion should make no difference."""
+"""gridworld-counterexample: two maps that are about equally hard, so that α should make no difference."""
 
 from alphamepol.reproduction import drawings
 from alphamepol.reproduction.claims import Claim, claim_alike, claimed_entropy_in, claimed_mean_entropy
@@ -13,11 +13,11 @@ def experiment(scale: Scale) -> Experiment:
     random, alone = scale.untrained(CLASS, seeds=4), [scale.specialist(CLASS, number, 2) for number in range(2)]
     return Experiment(
         name="counter-gridworld",
-        title="gridworld-counterexample: two maps, equally hard",
+        title="gridworld-counterexample: two maps that are equally hard",
         claims=(
             Claim(
                 "counter-grid",
-                "gridworld-counterexample: αMEPOL (0.35) ≈ MEPOL everywhere (50 epochs)",
+                "On gridworld-counterexample, αMEPOL (0.35) and MEPOL are about the same everywhere (50 epochs).",
                 (
                     claim_alike(claimed_mean_entropy(risk_averse), claimed_mean_entropy(neutral)),
                     *(

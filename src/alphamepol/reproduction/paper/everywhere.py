@@ -12,7 +12,7 @@ from alphamepol.reproduction.store import Stored
 
 CLASS, USUAL = "gridworld-slope-everywhere", "gridworld-slope"
 HARDLY = 0.1
-"""The share of time below which a place is hardly reached."""
+"""The share of time below which a place is "hardly reached"."""
 
 
 def experiment(scale: Scale) -> Experiment:
@@ -21,12 +21,13 @@ def experiment(scale: Scale) -> Experiment:
     random = scale.untrained(CLASS)
     alone = [scale.specialist(CLASS, number, 2) for number in range(2)]
     advantage = Statement(
-        "the advantage of αMEPOL over MEPOL in GWN is larger with the slope everywhere than with it in the north",
+        "the advantage of αMEPOL over MEPOL in GWN is larger with the slope everywhere than with the slope in the "
+        "north",
         (
-            (1.0, claimed_entropy_in(risk_averse, "GWN", "αMEPOL, slope everywhere,")),
-            (-1.0, claimed_entropy_in(neutral, "GWN", "MEPOL, slope everywhere,")),
-            (-1.0, claimed_entropy_in(usual[0], "GWN", "αMEPOL, slope in the north,")),
-            (1.0, claimed_entropy_in(usual[1], "GWN", "MEPOL, slope in the north,")),
+            (1.0, claimed_entropy_in(risk_averse, "GWN", "αMEPOL with the slope everywhere")),
+            (-1.0, claimed_entropy_in(neutral, "GWN", "MEPOL with the slope everywhere")),
+            (-1.0, claimed_entropy_in(usual[0], "GWN", "αMEPOL with the slope in the north")),
+            (1.0, claimed_entropy_in(usual[1], "GWN", "MEPOL with the slope in the north")),
         ),
         above=0.0,
     )
@@ -36,8 +37,8 @@ def experiment(scale: Scale) -> Experiment:
         claims=(
             Claim(
                 "slope-everywhere",
-                "with the slope over the whole map the advantage of αMEPOL in GWN is larger, but the south is hardly "
-                "reached",
+                "With the slope over the whole map, the advantage of αMEPOL in GWN is larger, but the south is hardly "
+                "reached.",
                 (advantage, claim_below(everywhere_experiment_time_in_south(risk_averse, "GWN"), HARDLY)),
             ),
         ),
@@ -49,11 +50,11 @@ def experiment(scale: Scale) -> Experiment:
 
 
 def everywhere_experiment_time_in_south(run: Planned, member: str) -> Quantity:
-    """The share of time in the southern half of the map, per seed."""
+    """Return the share of time in the southern half of the map, per seed."""
 
     def read(stored: Stored) -> Sample:
         evaluation = stored.evaluation
         shares = evaluation.visits.shares[:, evaluation.members.index(member)]
         return Sample.of_seeds(np.asarray(shares[:, : shares.shape[1] // 2].sum(axis=(1, 2)), float))
 
-    return Quantity(f"time of {run.label} in the south of {member}", run, read)
+    return Quantity(f"the share of time of {run.label} in the south of {member}", run, read)

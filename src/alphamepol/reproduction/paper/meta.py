@@ -1,4 +1,4 @@
-"""The meta-learning baselines: how they train, and TRPO from them."""
+"""The meta-learning baselines: their training, and TRPO from their policies."""
 
 import numpy as np
 
@@ -21,7 +21,10 @@ CLASSES = ("gridworld-slope", "multigrid")
 MEMBERS = {"gridworld-slope": ("GWS", "GWN"), "multigrid": ("MG0",)}
 ALPHAS = {"gridworld-slope": 0.2, "multigrid": 0.1}
 GROWTH = 0.5
-"""Nats of ln q(z|s), from the first tenth of the epochs to the last, below which discriminability stalls."""
+"""The smallest growth of ln q(z|s), in nats, with which discriminability "grows"; with less it "stalls".
+
+The growth is measured from the first tenth of the epochs to the last tenth.
+"""
 
 
 def experiment(scale: Scale) -> Experiment:
@@ -43,13 +46,13 @@ def experiment(scale: Scale) -> Experiment:
         claims=(
             Claim(
                 "meta",
-                "TRPO from αMEPOL beats MAML+R and MAML+DIAYN in GWS, GWN and MultiGrid",
+                "TRPO from αMEPOL beats TRPO from MAML+R and from MAML+DIAYN in GWS, GWN and MultiGrid.",
                 tuple(claim_greater(values[0], other) for values in of_member.values() for other in values[1:3]),
             ),
             Claim(
                 "meta-adapts",
-                "MAML+R adapts within its one inner step; DIAYN's discriminability grows in gridworld-slope, stalls in "
-                "multigrid",
+                "MAML+R adapts within its one inner step. DIAYN's discriminability grows in gridworld-slope and stalls "
+                "in multigrid.",
                 (
                     *(claim_above(meta_experiment_inner_gain(run), 0.0) for run in maml.values()),
                     claim_above(meta_experiment_skill_growth(diayn["gridworld-slope"]), GROWTH),
@@ -66,21 +69,21 @@ def experiment(scale: Scale) -> Experiment:
 
 
 def meta_experiment_inner_gain(run: Metatraining) -> Quantity:
-    """What the inner step adds to the return, mean of the last ten iterations, per seed."""
+    """Return the gain in return by the inner step, as the mean of the last ten iterations, per seed."""
 
     def read(stored: Stored) -> Sample:
         after, before = (np.array(stored.summary[part])[:, -10:] for part in ("return_after", "return_before"))
         return Sample.of_seeds((after - before).mean(axis=1))
 
-    return Quantity(f"gain by the inner step of {run.label} on {run.class_name}", run, read)
+    return Quantity(f"the gain by the inner step of {run.label} on {run.class_name}", run, read)
 
 
 def meta_experiment_skill_growth(run: Metatraining) -> Quantity:
-    """How much discriminability grows from the first tenth of the epochs to the last, per seed."""
+    """Return the growth of discriminability from the first tenth of the epochs to the last tenth, per seed."""
 
     def read(stored: Stored) -> Sample:
         values = np.array(stored.summary["discriminability"])
         tenth = max(1, values.shape[1] // 10)
         return Sample.of_seeds(values[:, -tenth:].mean(axis=1) - values[:, :tenth].mean(axis=1))
 
-    return Quantity(f"growth of DIAYN's ln q(z|s) on {run.class_name}", run, read)
+    return Quantity(f"the growth of DIAYN's ln q(z|s) on {run.class_name}", run, read)

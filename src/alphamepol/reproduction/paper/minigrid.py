@@ -1,6 +1,6 @@
-"""MiniGrid: a large easy grid, and one behind a door; and TRPO from there.
+"""MiniGrid: pre-training on a large easy grid and on a grid behind a door, and TRPO from the pre-trained policies.
 
-The paper claims nothing of the entropies, which depend on the encoder; they stand beside the returns.
+The paper claims nothing about the entropies, which depend on the encoder. Figures show them beside the returns.
 """
 
 from alphamepol.reproduction import drawings
@@ -11,7 +11,7 @@ from alphamepol.reproduction.scale import Scale
 CLASS, MEMBERS = "minigrid", ("EasyG", "AdvG")
 PICTURES = {"EasyG": "alphamepol/EasyG-v0", "AdvG": "alphamepol/AdvG-v0"}
 CLEARLY, SLIGHTLY = 0.05, 0.2
-"""Of return: more than the one, less than the other."""
+"""A difference in return of more than `CLEARLY` is a clear one, and of less than `SLIGHTLY` a slight one."""
 
 
 def experiment(scale: Scale) -> Experiment:
@@ -26,7 +26,8 @@ def experiment(scale: Scale) -> Experiment:
         claims=(
             Claim(
                 "minigrid-finetune",
-                "EasyG: MEPOL slightly above αMEPOL; AdvG: αMEPOL clearly above MEPOL; both above Random",
+                "In EasyG, the return from MEPOL is slightly above αMEPOL. In AdvG, the return from αMEPOL is clearly "
+                "above MEPOL. Both are above Random.",
                 (
                     claim_greater(easy[1], easy[0]),
                     claim_alike(easy[1], easy[0], SLIGHTLY),
@@ -36,7 +37,7 @@ def experiment(scale: Scale) -> Experiment:
             ),
         ),
         drawings=(
-            drawings.renders_drawing("minigrid", "The two grids, and what the agent sees.", PICTURES),
+            drawings.renders_drawing("minigrid", "The two grids, with the part that the agent sees.", PICTURES),
             drawings.entropies_drawing("minigrid", (risk_averse, neutral, random, *alone)),
             drawings.heat_maps_drawing("minigrid", (neutral, risk_averse, random)),
             *(drawings.returns_drawing("minigrid", member, runs[member]) for member in MEMBERS),

@@ -14,7 +14,7 @@ from alphamepol.reproduction.scale import Scale
 
 CLASS, SIZE, ADVERSE = "multigrid", 10, "MG0"
 SLIGHTLY = 0.2
-"""Nats that make a difference a slight one, or, if it is more, a clear one."""
+"""A difference of less than this, in nats, is a slight one; a larger difference is a clear one."""
 
 
 def experiment(scale: Scale) -> Experiment:
@@ -28,7 +28,8 @@ def experiment(scale: Scale) -> Experiment:
         claims=(
             Claim(
                 "multigrid-explore",
-                "mean over the class: MEPOL slightly higher; in MG0 (its GWN): αMEPOL clearly higher",
+                "The mean entropy over the class is slightly higher with MEPOL. In MG0, the counterpart of GWN, the "
+                "entropy is clearly higher with αMEPOL.",
                 (
                     claim_greater(claimed_mean_entropy(neutral), claimed_mean_entropy(risk_averse)),
                     claim_alike(claimed_mean_entropy(neutral), claimed_mean_entropy(risk_averse), SLIGHTLY),
@@ -39,7 +40,7 @@ def experiment(scale: Scale) -> Experiment:
             ),
             Claim(
                 "multigrid-finetune",
-                "TRPO in MG0 over 50 goals: αMEPOL > MEPOL, Random",
+                "The return of TRPO in MG0 over 50 goals is higher from αMEPOL than from MEPOL and from Random.",
                 (claim_greater(returns[0], returns[1]), claim_greater(returns[0], returns[2])),
             ),
         ),

@@ -1,4 +1,4 @@
-"""gridworld-slope: what the worst fifth of entropies buys, and what it costs."""
+"""gridworld-slope: the gain and the cost of maximising the worst fifth of entropies instead of the mean."""
 
 import numpy as np
 
@@ -22,9 +22,9 @@ from alphamepol.reproduction.store import Stored
 
 CLASS, MEMBERS = "gridworld-slope", ("GWS", "GWN")
 MUCH = 0.5
-"""Nats that make a difference a large one."""
+"""The smallest difference, in nats, that is a large one."""
 HEAVY = 1.0
-"""Nats between the median and the mean of the worst tenth that make a lower tail a heavy one."""
+"""The smallest depth, in nats, of a heavy lower tail: the median minus the mean of the worst tenth."""
 
 
 def experiment(scale: Scale) -> Experiment:
@@ -33,37 +33,38 @@ def experiment(scale: Scale) -> Experiment:
     random = scale.untrained(CLASS)
     return Experiment(
         name="slope",
-        title="gridworld-slope: exploring both members, or the likely one",
+        title="gridworld-slope: exploring both members, or only the likely one",
         claims=(
             Claim(
                 "slope-mean",
-                "E^1 over p_M is about the same for αMEPOL and MEPOL",
+                "The mean entropy E^1 under p_M is about the same for αMEPOL and MEPOL.",
                 (claim_alike(claimed_mean_entropy(risk_averse), claimed_mean_entropy(neutral)),),
             ),
             Claim(
                 "slope-easy",
-                "in GWS, MEPOL > αMEPOL, MEPOL near the member's own optimum (trained on GWS alone)",
+                "In GWS, MEPOL explores more than αMEPOL. MEPOL is near the optimum of GWS, a policy trained on GWS "
+                "alone.",
                 (
                     claim_greater(claimed_entropy_in(neutral, "GWS"), claimed_entropy_in(risk_averse, "GWS")),
                     claim_alike(
                         claimed_entropy_in(neutral, "GWS"),
-                        claimed_entropy_in(alone["GWS"], "GWS", "a policy trained there alone,"),
+                        claimed_entropy_in(alone["GWS"], "GWS", "a policy trained on GWS alone"),
                     ),
                 ),
             ),
             Claim(
                 "slope-adverse",
-                "in GWN, αMEPOL ≫ MEPOL",
+                "In GWN, αMEPOL explores much more than MEPOL.",
                 (claim_greater(claimed_entropy_in(risk_averse, "GWN"), claimed_entropy_in(neutral, "GWN"), by=MUCH),),
             ),
             Claim(
                 "slope-robust",
-                "αMEPOL explores GWS and GWN about equally",
+                "αMEPOL explores GWS and GWN about equally.",
                 (claim_alike(claimed_entropy_in(risk_averse, "GWS"), claimed_entropy_in(risk_averse, "GWN")),),
             ),
             Claim(
                 "slope-tail",
-                "of 200 trajectories under p_M, MEPOL's H has a heavy lower tail, αMEPOL's does not",
+                "The entropies of 200 trajectories under p_M have a heavy lower tail with MEPOL, but not with αMEPOL.",
                 (
                     claim_above(slope_experiment_lower_tail(neutral), HEAVY),
                     claim_below(slope_experiment_lower_tail(risk_averse), HEAVY),
@@ -79,7 +80,7 @@ def experiment(scale: Scale) -> Experiment:
 
 
 def slope_experiment_lower_tail(run: Planned) -> Quantity:
-    """How far the worst tenth of trajectories under p_M lies below the median, per seed."""
+    """Return the median entropy of trajectories under p_M minus the mean of the worst tenth, per seed."""
 
     def read(stored: Stored) -> Sample:
         evaluation = stored.evaluation
@@ -87,7 +88,7 @@ def slope_experiment_lower_tail(run: Planned) -> Quantity:
         weights = np.repeat(np.array(evaluation.probabilities), values.shape[-1]) / values.shape[-1]
         return Sample.of_seeds([_slope_experiment_tail_depth(seed.ravel().astype(float), weights) for seed in values])
 
-    return Quantity(f"depth of the lower tail of {run.label}", run, read)
+    return Quantity(f"the depth of the lower tail of {run.label}", run, read)
 
 
 def _slope_experiment_tail_depth(values: np.ndarray, weights: np.ndarray) -> float:

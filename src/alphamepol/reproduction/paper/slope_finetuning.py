@@ -7,9 +7,9 @@ from alphamepol.reproduction.scale import Scale
 
 CLASS, MEMBERS = "gridworld-slope", ("GWS", "GWN")
 HIGH = 0.8
-"""A return that is high: at least so many goals are reached."""
+"""The smallest return that is high: this share of the goals is reached."""
 NEAR = 0.15
-"""Two means over fifty goals that differ by less are near each other."""
+"""The largest difference between two mean returns over fifty goals that are near each other."""
 
 
 def experiment(scale: Scale) -> Experiment:
@@ -22,7 +22,8 @@ def experiment(scale: Scale) -> Experiment:
         claims=(
             Claim(
                 "slope-finetune",
-                "TRPO return over 50 goals: αMEPOL high in both; MEPOL high in GWS, near Random in GWN",
+                "The return of TRPO over 50 goals is high from αMEPOL in both members. From MEPOL it is high in GWS, "
+                "and near Random in GWN.",
                 (
                     claim_above(easy[0], HIGH),
                     claim_above(adverse[0], HIGH),
