@@ -70,7 +70,10 @@ class Member(eqx.Module):
 
     @property
     def reward_lasts(self) -> float:
-        """The largest number of steps for which the reward of a goal is defined. The default is no limit."""
+        """The longest episode, in steps, for which the reward of a goal is defined. The default is no limit.
+
+        In a `MiniGrid` it is `max_steps`, because the reward falls with every step.
+        """
         return math.inf
 
     @property

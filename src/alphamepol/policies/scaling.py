@@ -1,4 +1,7 @@
-"""The scaling of observations, actions and particles to order one, for environments with other units (M3)."""
+"""The scaling of observations, actions and particles to order one (M3).
+
+Environments whose values are much larger or smaller need it.
+"""
 
 import equinox as eqx
 import jax.numpy as jnp

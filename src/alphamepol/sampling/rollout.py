@@ -43,8 +43,8 @@ def rollout_episodes(
 ) -> tuple[Rollout, Shaped[Array, " inputs"]]:
     """Act for `horizon` steps. A new episode follows each one that ends, so every step is valid.
 
-    Returns the steps, and what the policy perceives after the last step. An episode that is cut there would have gone
-    on from what is perceived.
+    Returns the steps, and the input of the policy after the last step. If the last step cuts an episode, the value of
+    this input stands for the rewards that would have followed.
     """
     return _act_in_rollout(policy, member, horizon, task, restart=True, key=key)
 

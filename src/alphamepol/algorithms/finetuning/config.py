@@ -17,7 +17,8 @@ class TaskSettings:
     tasks: int = 50
     """The number of tasks.
     The tasks are goals, drawn uniformly over the member's free space; --seed decides which goals.
-    A member may have tasks of its own, e.g. the reward of a Gymnasium environment: then its first tasks are used."""
+    A member may have tasks of its own, e.g. the reward of a Gymnasium environment.
+    Then the first of them are used, at most this number."""
     goals: tuple[float, ...] = ()
     """Your own goals instead of drawn ones: the coordinates of the first goal, then of the second, and so on."""
     goal_radius: float = 0.1
