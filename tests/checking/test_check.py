@@ -1,5 +1,7 @@
 """Test `alphamepol check` as a user sees it: its output, its files and its exit status."""
 
+import contextlib
+import io
 import json
 import shutil
 from pathlib import Path
@@ -40,8 +42,11 @@ def run(where) -> Path:
 
 @pytest.fixture(scope="module")
 def checked(where) -> Path:
+    """Return the folder of a check. The file said.txt in it has the output of the command."""
     folder = where / "page"
-    assert main(["check", "gridworld-slope", *SMALL, "--folder", str(folder)]) == 0
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        assert main(["check", "gridworld-slope", *SMALL, "--folder", str(folder)]) == 0
+    (folder / "said.txt").write_text(said.getvalue())
     return folder
 
 
@@ -79,9 +84,8 @@ def test_the_page_shows_it_all(checked):
     assert str(Path.cwd()) not in page
 
 
-def test_it_says_what_was_found_and_where_it_is(where, capsys):
-    assert main(["check", "gridworld-slope", *SMALL, "--folder", str(where / "again")]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
+def test_it_says_what_was_found_and_where_it_is(checked):
+    shown = " ".join((checked / "said.txt").read_text().split())
     assert shown.startswith("1 of 6: sampling every member 2 of 6: finding neighbours")
     assert "gridworld-slope under Random (seed 0), k = 6" in shown
     assert "1. " in shown

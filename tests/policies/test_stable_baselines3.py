@@ -223,7 +223,7 @@ def test_zips_that_hold_no_policy_of_ours_are_refused(tmp_path) -> None:
         ((RUN, "policy.zip", "safetensors"), "for --to safetensors its name must end in .safetensors"),
         ((RUN, "policy.zip", "onnx"), "to: 'onnx' was given; choose from sb3, safetensors"),
         (("random", "policy.zip", "sb3"), "random is no policy that could be exported"),
-        ((FILE, "policy.zip", "sb3"), "say with --class in which class it acts"),
+        ((FILE, "policy.zip", "sb3"), "give it with --class"),
         (("nowhere", "policy.zip", "sb3"), "there is no run folder, policy file or released policy nowhere"),
     ],
 )
