@@ -13,9 +13,8 @@ import numpy as np
 from alphamepol.compute.machine import machine_cores
 from alphamepol.environments.gymnasium.gymnasium_class import gymnasium_class
 from alphamepol.environments.host import HostClass
-from alphamepol.policies.fresh import fresh_policy
 from alphamepol.policies.policy import stack_policies
-from alphamepol.policies.shape import PolicyShape
+from alphamepol.policies.shape import PolicyShape, fresh_policy
 from alphamepol.sampling import host_sampler as host
 from alphamepol.settings.policy import PolicySettings
 from benchmarks.measuring import Measurement, turn_by_turn

@@ -21,10 +21,9 @@ from alphamepol.algorithms.finetuning.finetuner import find_finetuner
 from alphamepol.algorithms.finetuning.iteration import Plan, run_finetuning_iteration, start_finetuning_iterations
 from alphamepol.compute.keys import goal_key
 from alphamepol.compute.stopwatch import LEARNING, SAMPLING, Stopwatch
-from alphamepol.environments.tasks import random_goal_tasks
+from alphamepol.environments.member_tasks import random_goal_tasks
 from alphamepol.estimation.statistics import mean_with_bootstrap_interval
-from alphamepol.policies.fresh import fresh_policy
-from alphamepol.policies.shape import policy_shape
+from alphamepol.policies.shape import fresh_policy, policy_shape
 from alphamepol.runs.description import describe_run
 from alphamepol.runs.loop import LoopState
 from alphamepol.settings.policy import PolicySettings

@@ -48,10 +48,10 @@ from .policies.files import load_policy as load_policy
 from .policies.files import save_policy as save_policy
 from .policies.image_networks import RandomEncoder as RandomEncoder
 from .policies.memory_observation import MemoryObservation as MemoryObservation
-from .policies.policy import CategoricalPolicy as CategoricalPolicy
-from .policies.policy import GaussianPolicy as GaussianPolicy
 from .policies.policy import Policy as Policy
-from .policies.policy import SquashedPolicy as SquashedPolicy
+from .policies.policy_kinds import CategoricalPolicy as CategoricalPolicy
+from .policies.policy_kinds import GaussianPolicy as GaussianPolicy
+from .policies.policy_kinds import SquashedPolicy as SquashedPolicy
 from .reproduction.demo import demo as demo
 from .reproduction.reproduce import report as report
 from .reproduction.reproduce import reproduce as reproduce

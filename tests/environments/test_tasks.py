@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from alphamepol import InputError, make
-from alphamepol.environments.tasks import Goal, HalfSpace, RewardFunction, goal_task_at, random_goal_tasks, stack_tasks
+from alphamepol.environments.member_tasks import goal_task_at, random_goal_tasks
+from alphamepol.environments.tasks import Goal, HalfSpace, RewardFunction, stack_tasks
 
 NOWHERE = jnp.zeros(2)
 

@@ -15,7 +15,7 @@ from alphamepol.estimation.risk import risk_tail_count
 from alphamepol.measuring import dynamics as dynamics_module
 from alphamepol.measuring.bounds import measure_bounds
 from alphamepol.measuring.dynamics import COMPARED, measure_dynamics, members_for_dynamics
-from alphamepol.policies.policy import CategoricalPolicy
+from alphamepol.policies.policy_kinds import CategoricalPolicy
 from alphamepol.sampling.sampler import collect_with_sampler
 
 STATES, HORIZON = 5, 12

@@ -16,9 +16,8 @@ from alphamepol.compute.mapping import mapped_rows_per_product
 from alphamepol.environments.image_spaces import image_space_shape
 from alphamepol.files.arrays import pack_arrays
 from alphamepol.policies.files import FORMAT
-from alphamepol.policies.fresh import fresh_policy
 from alphamepol.policies.image_networks import Trunk, image_encoder_noise
-from alphamepol.policies.shape import PolicyShape
+from alphamepol.policies.shape import PolicyShape, fresh_policy
 from alphamepol.policies.unscaled import unscaled_policy
 from alphamepol.sampling.rollout import rollout
 from alphamepol.sampling.trajectories import Episodes

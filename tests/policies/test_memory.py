@@ -19,10 +19,9 @@ from alphamepol.environments.gridworld.gridworld import MAX_STEP
 from alphamepol.environments.tasks import RewardFunction
 from alphamepol.files.arrays import pack_arrays
 from alphamepol.policies.files import FORMAT
-from alphamepol.policies.fresh import fresh_policy
 from alphamepol.policies.memory import LARGEST, ActionRange, Memory
 from alphamepol.policies.networks import feed_network
-from alphamepol.policies.shape import PolicyShape
+from alphamepol.policies.shape import PolicyShape, fresh_policy
 from alphamepol.sampling.rollout import rollout, rollout_episodes
 from alphamepol.settings.policy import PolicySettings
 

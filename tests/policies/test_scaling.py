@@ -19,11 +19,10 @@ from alphamepol.environments.gymnasium.gymnasium_class import gymnasium_class
 from alphamepol.errors import InputError
 from alphamepol.measuring.samples import SamplePlan
 from alphamepol.policies.files import load_policy, save_policy
-from alphamepol.policies.fresh import fresh_policy
 from alphamepol.policies.memory import ActionRange
 from alphamepol.policies.policy import Policy
 from alphamepol.policies.scaling import Scaling, deviation_for_scaling
-from alphamepol.policies.shape import PolicyShape
+from alphamepol.policies.shape import PolicyShape, fresh_policy
 from alphamepol.policies.stable_baselines3 import to_sb3_zip
 from alphamepol.policies.unscaled import unscaled_policy
 from alphamepol.settings.policy import PolicySettings

@@ -11,7 +11,7 @@ import pytest
 from alphamepol.policies.distributions import SquashedNormal
 from alphamepol.policies.image_networks import Trunk
 from alphamepol.policies.memory import ActionRange
-from alphamepol.policies.policy import LOG_STD_RANGE, SquashedPolicy
+from alphamepol.policies.policy_kinds import LOG_STD_RANGE, SquashedPolicy
 
 ACTIONS = ActionRange(0, (-0.2, -3.0), (0.6, 1.0))
 

@@ -14,9 +14,8 @@ from alphamepol.environments.host import HostClass
 from alphamepol.environments.make import make
 from alphamepol.environments.tasks import EnvironmentReward, Goal, RewardFunction, stack_tasks
 from alphamepol.errors import RunError
-from alphamepol.policies.fresh import fresh_policy
 from alphamepol.policies.policy import Policy, stack_policies
-from alphamepol.policies.shape import PolicyShape
+from alphamepol.policies.shape import PolicyShape, fresh_policy
 from alphamepol.sampling.sampler import collect_episodes_with_sampler, collect_with_sampler
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.settings.policy import PolicySettings

@@ -9,7 +9,8 @@ import pytest
 from jaxtyping import Array
 
 from alphamepol import CMP, EnvironmentClass, GaussianPolicy, make
-from alphamepol.policies.policy import CategoricalPolicy, Policy, SquashedPolicy
+from alphamepol.policies.policy import Policy
+from alphamepol.policies.policy_kinds import CategoricalPolicy, SquashedPolicy
 from alphamepol.policies.shape import PolicyShape
 from alphamepol.sampling.stream import (
     Episode,

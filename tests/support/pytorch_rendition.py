@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from alphamepol.estimation.knn import Neighbourhood
-from alphamepol.policies.policy import GaussianPolicy
+from alphamepol.policies.policy_kinds import GaussianPolicy
 from alphamepol.sampling.trajectories import Trajectories
 
 

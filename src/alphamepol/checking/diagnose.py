@@ -40,7 +40,8 @@ from alphamepol.measuring.samples import (
 )
 from alphamepol.measuring.sensitivity import Learned, Sensitivity
 from alphamepol.measuring.visits import VisitMap, visit_map
-from alphamepol.policies.policy import GaussianPolicy, Policy, stack_policies
+from alphamepol.policies.policy import Policy, stack_policies
+from alphamepol.policies.policy_kinds import GaussianPolicy
 from alphamepol.policies.shape import check_policy_shape
 from alphamepol.sampling.trajectories import Trajectories
 

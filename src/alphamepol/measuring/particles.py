@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray
 from alphamepol.compute.keys import ENCODER_NOISE, FEATURE_NOISE
 from alphamepol.compute.mapping import map_leading_axis, mapped_rows_per_product
 from alphamepol.environments.host import AnyClass
-from alphamepol.environments.tasks import feature_size_of_member
+from alphamepol.environments.member_tasks import feature_size_of_member
 from alphamepol.errors import InputError
 from alphamepol.policies.image_networks import ENCODED, RandomEncoder, image_encoder_noise
 from alphamepol.policies.policy import Policy

@@ -16,7 +16,8 @@ from alphamepol.files.arrays import fill_with_arrays, seal_arrays, unpack_arrays
 from alphamepol.files.atomic import write_atomically
 from alphamepol.policies.image_networks import Trunk
 from alphamepol.policies.memory import ActionRange, Memory
-from alphamepol.policies.policy import CategoricalPolicy, GaussianPolicy, Policy, SquashedPolicy
+from alphamepol.policies.policy import Policy
+from alphamepol.policies.policy_kinds import CategoricalPolicy, GaussianPolicy, SquashedPolicy
 from alphamepol.policies.scaling import Scaling
 
 FORMAT = "alphamepol-policy-1"

@@ -1,4 +1,4 @@
-"""Policies. A policy gives a distribution over actions for an observation and the memory of earlier steps."""
+"""The base class of policies. A policy gives a distribution over actions for an observation and its memory."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -12,17 +12,11 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from alphamepol.compute.trees import stack_trees
 from alphamepol.errors import InputError
-from alphamepol.policies.distributions import Categorical, Distribution, Normal, SquashedNormal
+from alphamepol.policies.distributions import Distribution
 from alphamepol.policies.image_networks import Trunk
-from alphamepol.policies.memory import ActionRange, Memory, Recollection
-from alphamepol.policies.networks import feed_network_rows, run_network, see_by_network, xavier_network_layers
+from alphamepol.policies.memory import Memory, Recollection
+from alphamepol.policies.networks import feed_network_rows, run_network, see_by_network
 from alphamepol.policies.scaling import Scaling
-
-LOG_STD_RANGE = -5.0, 2.0
-"""The smallest and the largest log standard deviation of a squashed policy, before squashing.
-
-A larger one would put almost all actions at the ends of the range. A smaller one would leave almost no noise.
-"""
 
 
 class Policy(eqx.Module):
@@ -199,9 +193,8 @@ class Policy(eqx.Module):
             "actions": self.scaling.actions.describe(),
             "features": self.scaling.particle_deviation.shape[-1],
         }
-        actions = self.actions.describe() if isinstance(self, SquashedPolicy) else None
         image = self.trunk and list(self.trunk.shape)
-        more = {"memory": memory, "scaling": scaling, "image": image, "actions": actions}
+        more = {"memory": memory, "scaling": scaling, "image": image}
         return {
             "kind": self.kind,
             "observation_size": self.observation_size,
@@ -227,215 +220,6 @@ class Policy(eqx.Module):
         return self.network(jnp.concatenate([perceived, hidden])), hidden
 
 
-class GaussianPolicy(Policy):
-    """A policy with normally distributed actions, for actions that are vectors.
-
-    A network gives the mean. The standard deviation σ is one parameter per action component, and does not depend on the
-    observation. With scaling, the network's outputs and σ are in units of half the action range.
-
-    **Arguments**
-
-    - `observation_size`: the number of values of an observation.
-    - `action_size`: the number of components of an action.
-    - `hidden`: the widths of the hidden layers.
-    - `initial_log_std`: ln σ at the start.
-    - `memory`: the memory, an `alphamepol.policies.memory.Memory`. By default the policy has none.
-    - `scaling`: the scaling of observations, actions and particles, an `alphamepol.policies.scaling.Scaling`. By
-      default nothing is scaled.
-    - `trunk`: the convolutions for observations that are images, an `alphamepol.policies.image_networks.Trunk`. By
-      default observations are vectors.
-    - `key`: the random key of the initial parameters.
-
-    **Example**
-
-    ```python
-    import alphamepol as am
-    import jax
-    import numpy as np
-
-    policy = am.GaussianPolicy(2, 2, hidden=(8, 8), key=jax.random.key(0))
-    observation = np.zeros(2)
-    action, _ = policy.act(observation, key=jax.random.key(1))
-    print(action, policy.mean(observation), policy.distribution(observation).log_prob(action))
-    ```
-    """
-
-    layers: tuple[eqx.nn.Linear, ...]
-    log_std: Float[Array, " action"]
-    """The logarithm of σ of each action component."""
-    memory: Memory | None
-    scaling: Scaling | None
-    trunk: Trunk | None
-
-    def __init__(
-        self,
-        observation_size: int,
-        action_size: int,
-        hidden: Sequence[int] = (300, 300),
-        initial_log_std: float = -1.5,
-        memory: Memory | None = None,
-        scaling: Scaling | None = None,
-        trunk: Trunk | None = None,
-        *,
-        key: PRNGKeyArray,
-    ):
-        """Draw Xavier-uniform weights, and biases uniform in ±1/√inputs.
-
-        The biases matter. If they were zero, every unit of the first layer would bend at the origin, and a policy could
-        hardly act differently in two neighbouring rooms.
-        """
-        self.layers = xavier_network_layers(
-            [_policy_input_size(observation_size, memory, trunk), *hidden, action_size], key=key
-        )
-        self.log_std = jnp.zeros(action_size) + initial_log_std
-        self.memory = memory
-        self.scaling = scaling
-        self.trunk = trunk
-
-    @property
-    def kind(self) -> str:
-        return "gaussian"
-
-    def head(self, outputs: Float[Array, " action"]) -> Normal:
-        if self.scaling is None:
-            return Normal(outputs, self.log_std)
-        middle, half = (jnp.array(part) for part in (self.scaling.actions.middles, self.scaling.actions.half_ranges))
-        return Normal(middle + half * outputs, self.log_std + jnp.log(half))
-
-    def mean(
-        self, observation: Shaped[Array | np.ndarray, "..."], recollection: Recollection | None = None
-    ) -> Float[Array, " action"]:
-        """Return the mean of the distribution, as a deterministic action. The arguments are those of `perceive`."""
-        return self.head(self._run(observation, recollection)[0]).mean
-
-
-class SquashedPolicy(Policy):
-    """A policy whose actions never leave their range: a normal distribution that is squashed by tanh. SAC uses it.
-
-    A network gives both the mean and the standard deviation of the normal distribution. The policy has neither memory
-    nor scaling.
-
-    **Arguments**
-
-    - `observation_size`: the number of values of an observation.
-    - `actions`: the range of actions, an `alphamepol.policies.memory.ActionRange` with finite bounds.
-    - `hidden`: the widths of the hidden layers.
-    - `trunk`: the convolutions for observations that are images, an `alphamepol.policies.image_networks.Trunk`. By
-      default observations are vectors.
-    - `key`: the random key of the initial parameters.
-
-    **Example**
-
-    ```python
-    import alphamepol as am
-    import jax
-    import numpy as np
-    from alphamepol.policies.memory import ActionRange
-
-    actions = ActionRange(low=(-2.0,), high=(2.0,))
-    policy = am.SquashedPolicy(3, actions, hidden=(8, 8), key=jax.random.key(0))
-    action, _ = policy.act(np.zeros(3), key=jax.random.key(1))
-    assert -2 <= action[0] <= 2
-    ```
-    """
-
-    layers: tuple[eqx.nn.Linear, ...]
-    memory: Memory | None
-    scaling: Scaling | None
-    trunk: Trunk | None
-    actions: ActionRange = eqx.field(static=True)
-    """The range of actions."""
-
-    def __init__(
-        self,
-        observation_size: int,
-        actions: ActionRange,
-        hidden: Sequence[int] = (300, 300),
-        trunk: Trunk | None = None,
-        *,
-        key: PRNGKeyArray,
-    ):
-        self.layers = xavier_network_layers(
-            [_policy_input_size(observation_size, None, trunk), *hidden, 2 * actions.size], key=key
-        )
-        self.memory, self.scaling = None, None
-        self.trunk = trunk
-        self.actions = actions
-
-    @property
-    def kind(self) -> str:
-        return "squashed"
-
-    @property
-    def action_size(self) -> int:
-        return self.actions.size
-
-    def head(self, outputs: Float[Array, " twice_action"]) -> SquashedNormal:
-        mean, spread = jnp.split(outputs, 2)
-        lowest, highest = LOG_STD_RANGE
-        log_std = lowest + (highest - lowest) * (jnp.tanh(spread) + 1) / 2
-        return SquashedNormal(Normal(mean, log_std), self.actions)
-
-
-class CategoricalPolicy(Policy):
-    """A policy that chooses one of finitely many actions. A network gives the logits of their probabilities.
-
-    **Arguments**
-
-    - `observation_size`: the number of values of an observation.
-    - `actions`: the number of actions.
-    - `hidden`: the widths of the hidden layers.
-    - `memory`: the memory, an `alphamepol.policies.memory.Memory`. By default the policy has none.
-    - `scaling`: the scaling of observations, actions and particles, an `alphamepol.policies.scaling.Scaling`. By
-      default nothing is scaled.
-    - `trunk`: the convolutions for observations that are images, an `alphamepol.policies.image_networks.Trunk`. By
-      default observations are vectors.
-    - `key`: the random key of the initial parameters.
-
-    **Example**
-
-    ```python
-    import alphamepol as am
-    import jax
-    import numpy as np
-
-    policy = am.CategoricalPolicy(4, 2, hidden=(8, 8), key=jax.random.key(0))
-    action, _ = policy.act(np.zeros(4), key=jax.random.key(1))
-    print(action, jax.nn.softmax(policy.distribution(np.zeros(4)).logits))  # a choice, and the probabilities of both
-    ```
-    """
-
-    layers: tuple[eqx.nn.Linear, ...]
-    memory: Memory | None
-    scaling: Scaling | None
-    trunk: Trunk | None
-
-    def __init__(
-        self,
-        observation_size: int,
-        actions: int,
-        hidden: Sequence[int] = (300, 300),
-        memory: Memory | None = None,
-        scaling: Scaling | None = None,
-        trunk: Trunk | None = None,
-        *,
-        key: PRNGKeyArray,
-    ):
-        self.layers = xavier_network_layers(
-            [_policy_input_size(observation_size, memory, trunk), *hidden, actions], key=key
-        )
-        self.memory = memory
-        self.scaling = scaling
-        self.trunk = trunk
-
-    @property
-    def kind(self) -> str:
-        return "categorical"
-
-    def head(self, outputs: Float[Array, " actions"]) -> Categorical:
-        return Categorical(outputs)
-
-
 def stack_policies(policies: Sequence[Policy]) -> Policy:
     """Stack policies of equal architecture into one policy whose arrays have a leading axis.
 
@@ -446,12 +230,3 @@ def stack_policies(policies: Sequence[Policy]) -> Policy:
         if policy.architecture != first:
             raise InputError(f"policies: they differ in architecture: {first} and {policy.architecture}")
     return stack_trees(list(policies))
-
-
-def _policy_input_size(observation_size: int, memory: Memory | None, trunk: Trunk | None) -> int:
-    """Return the number of inputs of the first layer.
-
-    The inputs are what is perceived and the hidden values of the memory. The outputs of a trunk replace an image.
-    """
-    added = 0 if memory is None else memory.inputs - observation_size + memory.units
-    return observation_size + (0 if trunk is None else trunk.size - trunk.pixels) + added

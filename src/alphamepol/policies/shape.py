@@ -1,15 +1,22 @@
-"""The shape that a policy needs to act in a class of environments."""
+"""The shape that a policy needs to act in a class of environments, and untrained policies of a shape."""
 
 import math
 from typing import NamedTuple
 
 import gymnasium
+import jax
+from jaxtyping import PRNGKeyArray
 
+from alphamepol.compute.keys import MEMORY, POLICY_TRUNK
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.image_spaces import Shape, image_space_shape
 from alphamepol.errors import InputError
-from alphamepol.policies.memory import ActionRange
-from alphamepol.policies.policy import Policy, SquashedPolicy
+from alphamepol.policies.image_networks import Trunk
+from alphamepol.policies.memory import ActionRange, Memory
+from alphamepol.policies.policy import Policy
+from alphamepol.policies.policy_kinds import CategoricalPolicy, GaussianPolicy, SquashedPolicy
+from alphamepol.policies.scaling import Scaling
+from alphamepol.settings.policy import PolicySettings
 
 
 class PolicyShape(NamedTuple):
@@ -77,3 +84,17 @@ def check_policy_shape(policy: Policy, environment_class: AnyClass, what: str = 
                 f"{what}: it {does} actions within {part.actions.describe()}, but those of class "
                 f"{environment_class.name} are within {needed.actions.describe()}"
             )
+
+
+def fresh_policy(shape: PolicyShape, settings: PolicySettings, features: int = 0, *, key: PRNGKeyArray) -> Policy:
+    """Build an untrained policy. `features` is the size of a particle, which only policies with scaling need."""
+    memory = None
+    if settings.memory != "none":
+        units = settings.recurrent_units if settings.memory == "recurrent" else 0
+        memory = Memory(shape.observation_size, shape.actions, units, key=jax.random.fold_in(key, MEMORY))
+    scaling = Scaling(shape.observation_size, features, shape.actions) if settings.normalise else None
+    trunk = shape.image and Trunk(shape.image, key=jax.random.fold_in(key, POLICY_TRUNK))
+    sizes = shape.observation_size, shape.action_size, settings.hidden
+    if shape.kind == "categorical":
+        return CategoricalPolicy(*sizes, memory, scaling, trunk, key=key)
+    return GaussianPolicy(*sizes, settings.initial_log_std, memory, scaling, trunk, key=key)

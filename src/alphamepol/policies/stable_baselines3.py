@@ -21,7 +21,8 @@ from alphamepol.files.json_files import from_json
 from alphamepol.policies.files import check_numbers_in_policy_file, read_actions_in_policy_file
 from alphamepol.policies.memory import Memory
 from alphamepol.policies.memory_observation import memory_observation_space
-from alphamepol.policies.policy import CategoricalPolicy, GaussianPolicy, Policy, SquashedPolicy
+from alphamepol.policies.policy import Policy
+from alphamepol.policies.policy_kinds import CategoricalPolicy, GaussianPolicy, SquashedPolicy
 from alphamepol.policies.unscaled import unscaled_policy
 
 CRITIC_HIDDEN = [64, 64]

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from alphamepol.errors import InputError
-from alphamepol.policies.policy import GaussianPolicy, Policy
+from alphamepol.policies.policy import Policy
+from alphamepol.policies.policy_kinds import GaussianPolicy
 
 
 def unscaled_policy(policy: Policy) -> Policy:

@@ -13,10 +13,9 @@ from alphamepol.compute.mapping import map_leading_axis
 from alphamepol.environments.host import AnyClass
 from alphamepol.measuring.particles import encode_particles, find_particle_encoder, particle_size
 from alphamepol.measuring.policy_scales import measure_policy_scales
-from alphamepol.policies.fresh import fresh_policy
 from alphamepol.policies.policy import Policy
 from alphamepol.policies.scaling import deviation_for_scaling
-from alphamepol.policies.shape import PolicyShape, policy_shape
+from alphamepol.policies.shape import PolicyShape, fresh_policy, policy_shape
 from alphamepol.sampling.sampler import collect_with_sampler
 from alphamepol.settings.policy import PolicySettings
 from alphamepol.settings.samples import EncoderKind, SampleSettings

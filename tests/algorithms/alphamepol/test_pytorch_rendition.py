@@ -9,7 +9,7 @@ import pytorch_rendition
 from alphamepol import make
 from alphamepol.algorithms.alphamepol.update import Learner, OffPolicySettings, improve_off_policy
 from alphamepol.estimation.knn import nearest_neighbours
-from alphamepol.policies.policy import GaussianPolicy
+from alphamepol.policies.policy_kinds import GaussianPolicy
 from alphamepol.sampling.sampler import collect_with_sampler
 
 MINIBATCHES, ITERATIONS, RATE = 8, 12, 1e-3

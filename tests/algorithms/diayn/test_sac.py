@@ -30,7 +30,8 @@ from alphamepol.environments.gridworld.gridworld import Gridworld
 from alphamepol.environments.gridworld.layouts import FOUR_ROOMS
 from alphamepol.policies.memory import ActionRange
 from alphamepol.policies.networks import Network
-from alphamepol.policies.policy import Policy, SquashedPolicy
+from alphamepol.policies.policy import Policy
+from alphamepol.policies.policy_kinds import SquashedPolicy
 from alphamepol.policies.shape import PolicyShape, policy_shape
 from alphamepol.sampling.stream import Transitions, World, begin_stream_episode, step_stream
 

@@ -27,7 +27,8 @@ from alphamepol.algorithms.trust_region import Stepped, TrustRegion
 from alphamepol.environments.tasks import Goal, Task
 from alphamepol.policies.image_networks import Trunk
 from alphamepol.policies.memory import ActionRange, Memory
-from alphamepol.policies.policy import CategoricalPolicy, GaussianPolicy, Policy
+from alphamepol.policies.policy import Policy
+from alphamepol.policies.policy_kinds import CategoricalPolicy, GaussianPolicy
 
 ADAPT = eqx.filter_jit(adapt_by_maml_inner_step)
 META_STEP = eqx.filter_jit(maml_outer_step)

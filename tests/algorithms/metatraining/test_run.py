@@ -31,7 +31,7 @@ from alphamepol.algorithms.diayn import run as diayn_module
 from alphamepol.algorithms.maml import run as maml_module
 from alphamepol.algorithms.maml.iteration import start_maml_iterations
 from alphamepol.algorithms.metatraining.presets import metatraining_preset
-from alphamepol.environments.tasks import GoalTasks
+from alphamepol.environments.member_tasks import GoalTasks
 from alphamepol.runs.metrics import read_metrics
 from alphamepol.runs.sources import read_source
 from alphamepol.settings.conversion import settings_from_dict, settings_to_dict

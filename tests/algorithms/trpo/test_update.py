@@ -17,7 +17,8 @@ from alphamepol.algorithms.trust_region import TrustRegion, trust_region_conjuga
 from alphamepol.policies.distributions import Distribution
 from alphamepol.policies.memory import ActionRange, Memory
 from alphamepol.policies.networks import feed_network
-from alphamepol.policies.policy import CategoricalPolicy, GaussianPolicy, Policy
+from alphamepol.policies.policy import Policy
+from alphamepol.policies.policy_kinds import CategoricalPolicy, GaussianPolicy
 from alphamepol.sampling.trajectories import Episodes
 
 IMPROVE = eqx.filter_jit(improve_by_trpo)

@@ -11,7 +11,8 @@ from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.update import EpochReport
 from alphamepol.environments.host import AnyClass
 from alphamepol.measuring.exploration import Evaluation
-from alphamepol.policies.policy import GaussianPolicy, Policy
+from alphamepol.policies.policy import Policy
+from alphamepol.policies.policy_kinds import GaussianPolicy
 from alphamepol.runs.context import RunContext
 from alphamepol.runs.loop import LoopState
 from alphamepol.sampling.trajectories import Trajectories

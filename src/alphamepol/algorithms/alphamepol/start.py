@@ -20,7 +20,8 @@ from alphamepol.environments.host import AnyClass
 from alphamepol.errors import InputError
 from alphamepol.measuring.samples import draw_sample_members
 from alphamepol.policies.networks import feed_network
-from alphamepol.policies.policy import GaussianPolicy, Policy
+from alphamepol.policies.policy import Policy
+from alphamepol.policies.policy_kinds import GaussianPolicy
 from alphamepol.policies.shape import policy_shape
 from alphamepol.runs.loop import LoopState
 from alphamepol.runs.untrained import FirstLook, untrained_particle_deviation, untrained_policies_for_class

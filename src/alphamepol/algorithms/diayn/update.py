@@ -12,7 +12,7 @@ from alphamepol.algorithms.diayn.discriminators import discriminator_log_probabi
 from alphamepol.algorithms.diayn.sac import Networks, SacLearner, SacReport, SacSettings, sac_loss, train_sac
 from alphamepol.policies.image_networks import Trunk
 from alphamepol.policies.networks import Network
-from alphamepol.policies.policy import CategoricalPolicy, SquashedPolicy
+from alphamepol.policies.policy_kinds import CategoricalPolicy, SquashedPolicy
 from alphamepol.policies.shape import PolicyShape
 from alphamepol.sampling.stream import Transitions, World
 

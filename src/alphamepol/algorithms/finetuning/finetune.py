@@ -15,8 +15,9 @@ from alphamepol.algorithms.finetuning.tasks import finetuning_tasks
 from alphamepol.environments.horizons import check_horizon, check_horizon_of_reward
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.make import make_class
+from alphamepol.environments.member_tasks import check_tasks
 from alphamepol.environments.registry import find_registered_class, registered_name
-from alphamepol.environments.tasks import Task, check_tasks
+from alphamepol.environments.tasks import Task
 from alphamepol.errors import InputError
 from alphamepol.policies.policy import Policy
 from alphamepol.policies.shape import check_policy_shape

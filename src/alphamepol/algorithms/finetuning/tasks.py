@@ -7,7 +7,8 @@ import numpy as np
 from alphamepol.algorithms.finetuning.config import TaskSettings
 from alphamepol.compute.keys import goal_key
 from alphamepol.environments.cmp import Member
-from alphamepol.environments.tasks import Task, goal_place_size, goal_task_at, random_goal_tasks
+from alphamepol.environments.member_tasks import goal_place_size, goal_task_at, random_goal_tasks
+from alphamepol.environments.tasks import Task
 from alphamepol.errors import InputError
 
 

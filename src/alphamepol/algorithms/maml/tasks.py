@@ -11,7 +11,8 @@ from jaxtyping import PRNGKeyArray
 from alphamepol.algorithms.maml.config import MamlConfig
 from alphamepol.environments.cmp import CMP, HasFreeSpace
 from alphamepol.environments.environment_class import EnvironmentClass
-from alphamepol.environments.tasks import GoalTasks, Task, check_tasks
+from alphamepol.environments.member_tasks import GoalTasks, check_tasks
+from alphamepol.environments.tasks import Task
 from alphamepol.errors import InputError
 
 DrawTask = Callable[..., Task]

@@ -13,9 +13,10 @@ from alphamepol.environments.cmp import CMP
 from alphamepol.environments.gridworld.drawing import draw_gridworld_trail
 from alphamepol.environments.host import HostClass
 from alphamepol.environments.make import make
+from alphamepol.environments.member_tasks import goal_task_at
 from alphamepol.environments.minigrid.drawing import draw_minigrid
 from alphamepol.environments.minigrid.minigrid import MiniGrid
-from alphamepol.environments.tasks import GOAL_RADIUS, Goal, GoalCell, Task, goal_task_at
+from alphamepol.environments.tasks import GOAL_RADIUS, Goal, GoalCell, Task
 from alphamepol.errors import InputError
 
 
