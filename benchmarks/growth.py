@@ -101,7 +101,7 @@ def _pretrain(sizes: dict[str, Any]) -> dict[str, float]:
     state, laps = start_pretraining(environment_class, config), []
     for epoch in range(ROUNDS + 1):
         lap = stopwatch.lap()
-        state, _, _ = run_epoch(state, epoch, plan, config, stopwatch)
+        state, *_ = run_epoch(state, epoch, plan, config, stopwatch)
         laps.append(lap())
     return {phase: min(lap[phase] for lap in laps[1:]) for phase in stopwatch.phases}
 

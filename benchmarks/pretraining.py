@@ -54,7 +54,7 @@ def measure_class(class_name: str, alpha: float, memory: str, seeds: int, rounds
     for epoch in range(rounds + 1):
         lap = stopwatch.lap()
         start = time.perf_counter()
-        state, report, _ = run_epoch(state, epoch, plan, config, stopwatch)
+        state, report, *_ = run_epoch(state, epoch, plan, config, stopwatch)
         iterations = int(report.iterations.max())
         if epoch > 0:
             epochs.append(lap() | {"epoch": time.perf_counter() - start})

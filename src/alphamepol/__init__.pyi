@@ -44,7 +44,6 @@ from .evaluation.evaluate import Evaluated as Evaluated
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.export import export as export
 from .measuring.exploration import Evaluation as Evaluation
-from .policies.files import load_policy as load_policy
 from .policies.files import save_policy as save_policy
 from .policies.image_networks import RandomEncoder as RandomEncoder
 from .policies.memory_observation import MemoryObservation as MemoryObservation
@@ -55,5 +54,7 @@ from .policies.policy_kinds import SquashedPolicy as SquashedPolicy
 from .reproduction.demo import demo as demo
 from .reproduction.reproduce import report as report
 from .reproduction.reproduce import reproduce as reproduce
+from .runs.callbacks import FinishedStep as FinishedStep
+from .runs.sources import load_policy as load_policy
 
 __version__: str

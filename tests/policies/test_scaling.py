@@ -123,7 +123,7 @@ def test_learning_does_not_depend_on_units(tiny):
         walks = gymnasium_class(makers, workers=1)
         state = start_pretraining(walks, config)
         plan = SamplePlan.of(walks, config, config.seed_list)
-        state, report, _ = run_epoch(state, 0, plan, config, Stopwatch(SAMPLING, NEIGHBOURS, LEARNING))
+        state, report, *_ = run_epoch(state, 0, plan, config, Stopwatch(SAMPLING, NEIGHBOURS, LEARNING))
         found.append((report.entropies, jax.tree.map(lambda leaf: leaf[0], state.learners.policy)))
     (entropies, policy), (other_entropies, other) = found
     np.testing.assert_allclose(entropies, other_entropies, atol=1e-3)

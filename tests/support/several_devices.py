@@ -53,7 +53,7 @@ def epochs(devices: int, **changes):
         start = state.learners.policy
         for epoch in range(2):
             stopwatch = Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
-            state, _, trajectories = run_epoch(state, epoch, plan, config, stopwatch)
+            state, _, trajectories, _ = run_epoch(state, epoch, plan, config, stopwatch)
     policies = state.learners.policy
     parts = {"actions": trajectories.actions, "log_std": policies.log_std}
     return start, policies, {name: list(part.addressable_shards[0].data.shape) for name, part in parts.items()}

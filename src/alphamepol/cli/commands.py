@@ -42,7 +42,9 @@ class Pretrain:
     """The run folder. If it is not given, runs/CLASS-alpha-ALPHA-seed-FIRST is used.
     FIRST is the first seed. For policies with memory, the memory comes after ALPHA."""
     resume: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Continue the interrupted run in the folder. The other options must be those that the run was started with."""
+    """Continue the run in the folder, or start it if there is none.
+    More --epochs than before continue a finished run, too. All other options must be those of the first start,
+    except --checkpoint-every, --keep-checkpoints and --coinciding."""
     devices: int = 1
     """The number of devices (such as GPUs) of this machine to use.
     The devices share the seeds. If their number is not a multiple of --devices, they share the mini-batches."""
@@ -181,7 +183,9 @@ class Finetune:
     """The run folder. If it is not given, runs/finetune-MEMBER-INIT-seed-SEED is used.
     For another algorithm than trpo, its name comes before the seed."""
     resume: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Continue the interrupted run in the folder. The other options must be those that the run was started with."""
+    """Continue the run in the folder, or start it if there is none.
+    More --iterations than before continue a finished run, too.
+    All other options must be those of the first start, except --checkpoint-every and --keep-checkpoints."""
     devices: int = 1
     """The number of devices (such as GPUs) of this machine to use. The devices share the tasks and their seeds.
     The number of tasks times the number of seeds must be a multiple of --devices."""
@@ -231,7 +235,9 @@ class Metatrain:
     """The run folder. If it is not given, runs/CLASS-METHOD-seed-FIRST is used.
     FIRST is the first seed."""
     resume: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Continue the interrupted run in the folder. The other options must be those that the run was started with."""
+    """Continue the run in the folder, or start it if there is none.
+    More --iterations (for diayn, --epochs) than before continue a finished run, too.
+    All other options must be those of the first start, except --checkpoint-every and --keep-checkpoints."""
     devices: int = 1
     """The number of devices (such as GPUs) of this machine to use.
     The devices share the seeds, whose number must be a multiple of --devices."""

@@ -26,6 +26,7 @@ from alphamepol.figures.tables import comparison_table, evaluation_table
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
 from alphamepol.measuring.exploration import Evaluation, measure_exploration
+from alphamepol.measuring.particles import class_particle_units
 from alphamepol.policies.policy import Policy
 from alphamepol.policies.shape import check_policy_shape
 from alphamepol.runs.folder import class_in_folder_name, default_run_folder
@@ -35,9 +36,11 @@ from alphamepol.runs.sources import (
     common_class_of_sources,
     distinct_source_labels,
     joined_source_names,
-    read_source,
+    read_sources,
+    say_checkpoints_of_sources,
     short_source_names,
 )
+from alphamepol.settings.samples import NOISE_IF_COINCIDING, settings_with_noise
 
 MANY = 20
 """The most policies for which each has a heat-map of its own. DIAYN, for example, has more skills."""
@@ -63,6 +66,7 @@ def evaluate(
     alpha: float | None = None,
     feature_noise: float | None = None,
     encoder_seed: int | None = None,
+    checkpoint: int | None = None,
     batches: int = 40,
     folder: str | Path | None = None,
     quiet: bool = False,
@@ -86,6 +90,8 @@ def evaluate(
       used. If the settings come from several runs, this is the largest noise of the runs.
     - `encoder_seed`: the seed of the random network that encodes particles which are images. If it is not given, that
       of the settings is used.
+    - `checkpoint`: the number of steps after which the given runs saved the policies to evaluate. The default is the
+      final policies, or the newest checkpoint of a run that has not ended.
     - `batches`: the number of mini-batches in each member.
     - `folder`: the folder for the files. By default it is `RUN/evaluation-CLASS` for a run,
       `FILE-evaluation-CLASS` beside a policy file, and `runs/evaluation-CLASS-RUN-RUN` for several runs.
@@ -117,7 +123,8 @@ def evaluate(
     given = [policies] if isinstance(policies, str | Path | Policy | Mapping) else list(policies)
     if not given:
         raise InputError("run: none was given; name the folder of a run, or a policy file")
-    sources = [read_source(one) for one in given]
+    sources = read_sources(given, checkpoint=checkpoint)
+    say_checkpoints_of_sources(sources, quiet=quiet)
     if not any(source.policies for source in sources):
         raise InputError("run: random alone was given; name a run or a policy file to compare it with")
     environment_class = common_class_of_sources(sources) if environment_class is None else environment_class
@@ -133,15 +140,12 @@ def evaluate(
     config.check()
     environment_class = make_class(environment_class)
     check_horizon(environment_class, config.horizon)
-    first = next(policy for source in sources for policy in source.policies.values())
     sources = [_source_to_evaluate(source, environment_class, config) for source in sources]
     path = Path(folder) if folder else _default_folder_of_evaluate(sources, class_name)
     if (path / "config.json").exists():
         raise InputError(f"folder: {path} holds a run; choose another --folder")
     console = Console(quiet=quiet)
-    evaluations = _evaluate_each_source(
-        sources, make_class(environment_class, config.probabilities), config, first, console
-    )
+    evaluations = _evaluate_each_source(sources, make_class(environment_class, config.probabilities), config, console)
     _draw_evaluated_sources(evaluations, environment_class, path / "figures")
     summary = _summarise_evaluated_sources(sources, evaluations, config, class_name)
     write_atomically(path / "summary.json", to_json(summary))
@@ -182,9 +186,11 @@ def _source_to_evaluate(source: Source, environment_class: AnyClass, config: Pre
 
 
 def _evaluate_each_source(
-    sources: Sequence[Source], environment_class: AnyClass, config: PretrainConfig, like: Policy, console: Console
+    sources: Sequence[Source], environment_class: AnyClass, config: PretrainConfig, console: Console
 ) -> dict[str, Evaluation]:
+    """Evaluate each source, all with the same units and the same noise."""
     evaluations: dict[str, Evaluation] = {}
+    units = class_particle_units(environment_class, config) if config.normalise else None
     for source, label in zip(sources, distinct_source_labels(sources), strict=True):
         description = f"evaluating {source.name} in each member of {environment_class.name}"
         track = partial(rich.progress.track, description=description, console=console, transient=True)
@@ -195,9 +201,13 @@ def _evaluate_each_source(
                 config,
                 alpha=config.alpha,
                 batches=config.evaluation_batches,
-                like=like,
+                units=units,
                 track=track,
             )
+    if any(evaluation.feature_noise > config.feature_noise for evaluation in evaluations.values()):
+        console.print(f"particles coincide: noise of {NOISE_IF_COINCIDING:g} particle units is added", highlight=False)
+        if len(sources) > 1:
+            return _evaluate_each_source(sources, environment_class, settings_with_noise(config), console)
     return evaluations
 
 
@@ -236,4 +246,6 @@ def _summary_of_evaluated_source(source: Source, config: PretrainConfig, evaluat
     name, trained = Path(source.name).name, source.config
     of_run = {"run": name, "method": trained.method} if isinstance(trained, PretrainConfig) else {"policy": name}
     more = {"label": source.label, "memory": source.memory, **evaluation.to_dict()}
+    if source.checkpoint is not None:
+        more["checkpoint"] = source.checkpoint.done
     return of_run | more | {"evaluation_batches": config.evaluation_batches, "device": device_name()}

@@ -7,10 +7,14 @@ from alphamepol.environments.make import make_class
 from alphamepol.errors import InputError
 from alphamepol.files.atomic import write_atomically
 from alphamepol.policies.files import save_policy
-from alphamepol.policies.policy import Policy
 from alphamepol.policies.shape import check_policy_shape
 from alphamepol.policies.stable_baselines3 import to_sb3_zip
-from alphamepol.runs.sources import Source, checked_class_of_source, read_source
+from alphamepol.runs.sources import (
+    checked_class_of_source,
+    choose_policy_of_run,
+    read_sources,
+    say_checkpoints_of_sources,
+)
 
 SUFFIXES = {"sb3": ".zip", "safetensors": ".safetensors"}
 
@@ -21,6 +25,7 @@ def export(
     to: str,
     *,
     seed: int | None = None,
+    checkpoint: int | None = None,
     environment_class: AnyClass | str | None = None,
 ) -> None:
     """Write a policy in the format of another library.
@@ -34,6 +39,8 @@ def export(
     - `to`: the format. "sb3" is a zip that PPO of Stable-Baselines3 and TRPO of sb3_contrib load. "safetensors" holds
       the weights by name.
     - `seed`: the seed of the policy to export. If it is not given, the first policy of the run is exported.
+    - `checkpoint`: the number of steps after which the run saved the policy. The default is the final policy, or the
+      newest checkpoint of a run that has not ended.
     - `environment_class`: for "sb3", the class in whose spaces the policy acts, or its name. If it is not given, the
       class of the run is used. A policy file needs it, because the file does not name a class.
 
@@ -58,8 +65,11 @@ def export(
         raise InputError(f"to: {to!r} was given; choose from {', '.join(SUFFIXES)}")
     if out.suffix != SUFFIXES[to]:
         raise InputError(f"out: {out} was given; for --to {to} its name must end in {SUFFIXES[to]}")
-    source = read_source(run)
-    policy = _choose_policy_to_export(source, seed)
+    (source,) = read_sources([run], checkpoint=checkpoint)
+    say_checkpoints_of_sources([source])
+    if not source.policies:
+        raise InputError("run: random is no policy that could be exported; give a run folder or a policy file")
+    policy = choose_policy_of_run(source.policies, seed, source.name)
     if to == "safetensors":
         save_policy(policy, out)
         return
@@ -70,14 +80,3 @@ def export(
     check_policy_shape(policy, environment_class)
     first = environment_class[0]
     write_atomically(out, to_sb3_zip(policy, first.observation_space, first.action_space))
-
-
-def _choose_policy_to_export(source: Source, seed: int | None) -> Policy:
-    if not source.policies:
-        raise InputError("run: random is no policy that could be exported; give a run folder or a policy file")
-    if seed is None:
-        return next(iter(source.policies.values()))
-    if seed not in source.policies:
-        there = ", ".join(map(str, source.policies))
-        raise InputError(f"seed: {seed} was given; {source.name} has the policies {there}")
-    return source.policies[seed]

@@ -26,7 +26,7 @@ def save_evaluation(evaluation: Evaluation, path: Path) -> None:
         arrays["trails"] = evaluation.trails.astype(np.float16)
     for per, cells in (evaluation.cells or {}).items():
         arrays[f"cells_per_{per}"] = cells
-    header: dict[str, Any] = {field: getattr(evaluation, field) for field in PLAIN}
+    header: dict[str, Any] = {field: getattr(evaluation, field) for field in (*PLAIN, "feature_noise")}
     if evaluation.visits is not None:
         arrays["visits"] = evaluation.visits.shares.astype(np.float16)
         header["extent"] = evaluation.visits.extent
@@ -53,6 +53,7 @@ def load_evaluation(path: Path) -> Evaluation:
             ceilings=plain["ceilings"],
             units=plain["units"],
             encoder_seed=plain["encoder_seed"],
+            feature_noise=float(header.get("feature_noise", 0.0)),
             entropies=arrays["entropies"],
             trajectory_entropies=arrays["trajectory_entropies"],
             visits=None if visits is None else VisitMap(visits, tuple(header["extent"])),

@@ -18,8 +18,8 @@ from alphamepol.environments.host import AnyClass
 from alphamepol.errors import InputError
 from alphamepol.estimation.knn import nearest_neighbours
 from alphamepol.estimation.risk import weighted_cvar
-from alphamepol.measuring.particles import particle_size, units_of_particles
-from alphamepol.measuring.sample_checks import check_sample_units
+from alphamepol.measuring.particles import particle_size
+from alphamepol.measuring.sample_checks import CoincidenceError, check_sample_units
 from alphamepol.measuring.samples import SamplePlan, entropies_of_samples, entropy_ceiling_of_samples
 from alphamepol.measuring.visits import VisitMap, count_visited_cells, visit_map
 from alphamepol.policies.policy import Policy, stack_policies
@@ -69,6 +69,8 @@ class Evaluation:
     """The units that particles were divided by; None if particles were not scaled."""
     encoder_seed: int | None = None
     """The seed of the random network that encoded particles; None if particles were not encoded."""
+    feature_noise: float = 0.0
+    """The standard deviation of the noise that was added to particles."""
 
     @property
     def member_means(self) -> Float[np.ndarray, "seeds members"]:
@@ -122,6 +124,8 @@ class Evaluation:
         found: dict[str, Any] = {} if self.units is None else {"units": list(self.units)}
         if self.encoder_seed is not None:
             found["encoder_seed"] = self.encoder_seed
+        if self.feature_noise:
+            found["feature_noise"] = self.feature_noise
         for per, cells in (self.cells or {}).items():
             found[f"cells_per_{per}"] = {name: cells[:, i].tolist() for i, name in enumerate(self.members)}
         return found
@@ -134,10 +138,12 @@ def measure_exploration(
     *,
     alpha: float,
     batches: int,
-    like: Policy | None = None,
+    units: Float[Array, " features"] | None = None,
     track: Callable[[range], Iterable[int]] = iter,
 ) -> Evaluation:
     """Sample mini-batches in every member with each policy and estimate their entropies.
+
+    If particles coincide and `settings.coinciding` is "noise", everything is measured again with noise.
 
     **Arguments**
 
@@ -146,7 +152,7 @@ def measure_exploration(
     - `settings`: the settings for sampling and measuring the class.
     - `alpha`: the percentile α of `cvar`.
     - `batches`: the number of mini-batches in each member.
-    - `like`: the policy whose units particles are divided by, if it has a scaling; the first policy if not given.
+    - `units`: the units that particles are divided by. If they are not given, particles are not divided.
     - `track`: a function that iterates over the numbers of the members and may show progress, as
       `rich.progress.track` does.
     """
@@ -155,15 +161,24 @@ def measure_exploration(
     check_horizon(environment_class, settings.horizon)
     for policy in policies.values():
         check_policy_shape(policy, environment_class)
-    units = units_of_particles(like or next(iter(policies.values())))
     check_sample_units(units, particle_size(environment_class, settings.encoder), environment_class.name)
     plan = SamplePlan.of(environment_class, settings, list(policies))
     stacked = stack_policies(list(policies.values()))
     keys = split_keys_by_purpose(seed_keys(list(policies))).evaluation
-    samples = [
-        _measure_exploration_of_member(plan, stacked, number, batches, units, keys)
-        for number in track(range(len(environment_class)))
-    ]
+
+    def measure_members() -> list[tuple[np.ndarray, ...]]:
+        return [
+            _measure_exploration_of_member(plan, stacked, number, batches, units, keys)
+            for number in track(range(len(environment_class)))
+        ]
+
+    try:
+        samples = measure_members()
+    except CoincidenceError:
+        if settings.coinciding == "stop":
+            raise
+        plan = plan.with_noise()
+        samples = measure_members()
     entropies, trajectory_entropies, places, valid = (np.stack(part, axis=1) for part in zip(*samples, strict=True))
     member, planar = environment_class[0], places.shape[-1] == 2
     particles = math.prod(valid.shape[2:])
@@ -183,6 +198,7 @@ def measure_exploration(
         cells=_cells_of_exploration(places, valid, member) if planar else None,
         units=None if units is None else tuple(units.tolist()),
         encoder_seed=None if plan.encoder is None else settings.encoder_seed,
+        feature_noise=plan.settings.feature_noise,
     )
 
 
@@ -195,7 +211,7 @@ def _measure_exploration_of_member(
     keys: Key[Array, " seeds"],
 ) -> tuple[np.ndarray, ...]:
     """Return the entropies of mini-batches and of trajectories in one member, the visited places, and valid steps."""
-    when, cure = "evaluation", "evaluate with a little --feature-noise"
+    when, cure = "evaluation", "evaluate with --feature-noise 0.001"
     members = jax.device_put(np.full((len(keys), batches), number, np.int32))
     member_keys = _keys_to_explore_member(keys, number)
     trajectories = plan.collect(policies, members, when, keys=member_keys)

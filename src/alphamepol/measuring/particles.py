@@ -4,18 +4,25 @@ import dataclasses
 from functools import partial
 
 import jax
+import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
-from alphamepol.compute.keys import ENCODER_NOISE, FEATURE_NOISE
+from alphamepol.compute.keys import ENCODER_NOISE, FEATURE_NOISE, seed_keys
 from alphamepol.compute.mapping import map_leading_axis, mapped_rows_per_product
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.member_tasks import feature_size_of_member
 from alphamepol.errors import InputError
 from alphamepol.policies.image_networks import ENCODED, RandomEncoder, image_encoder_noise
 from alphamepol.policies.policy import Policy
+from alphamepol.policies.policy_kinds import UniformPolicy
+from alphamepol.policies.scaling import deviation_for_scaling
 from alphamepol.policies.shape import policy_shape
+from alphamepol.sampling.sampler import collect_with_sampler
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.settings.samples import EncoderKind, SampleSettings
+
+UNIT_TRAJECTORIES, UNIT_STEPS = 10, 200
+"""The number of trajectories in each member, and the most steps of each, on which the units of a class are measured."""
 
 
 def find_particle_encoder(environment_class: AnyClass, settings: SampleSettings) -> RandomEncoder | None:
@@ -44,8 +51,31 @@ def _particles_are_images(environment_class: AnyClass) -> bool:
 
 
 def units_of_particles(policies: Policy) -> Float[Array, "*seeds features"] | None:
-    """Return the units of particles: the deviation that scaled policies were started with; None without scaling."""
+    """Return the units of particles that policies were started with; None without scaling."""
     return None if policies.scaling is None else policies.scaling.particle_deviation
+
+
+def class_particle_units(environment_class: AnyClass, settings: SampleSettings) -> Float[Array, " features"]:
+    """Return the units of a class: the standard deviation of its particles under uniformly random actions.
+
+    The units are the same for every policy, batch size, horizon, seed and α, so that all runs of a class can be
+    compared. They depend on the encoder, if particles are images. Every member counts the same.
+    """
+    shape, members = policy_shape(environment_class), len(environment_class)
+    keys = seed_keys([0])
+    limit = min(environment_class[number].time_limit for number in range(members))
+    seen = collect_with_sampler(
+        UniformPolicy(shape.observation_size, shape.actions),
+        environment_class,
+        jax.device_put(np.arange(members, dtype=np.int32)[None]),
+        batch=UNIT_TRAJECTORIES,
+        horizon=int(min(UNIT_STEPS, limit)),
+        keys=keys,
+    )
+    encoder = find_particle_encoder(environment_class, settings)
+    # The encoder's noise is left out. A feature that would vary by noise only is constant, and its unit is 1.
+    particles = seen.particles if encoder is None else encode_particles(encoder, seen.particles, keys, noisy=False)
+    return deviation_for_scaling(particles, seen.valid)
 
 
 def make_particles_measurable(

@@ -13,6 +13,10 @@ from alphamepol.estimation.knn import Neighbourhood
 from alphamepol.sampling.trajectories import Trajectories
 
 
+class CoincidenceError(RunError):
+    """The error of a mini-batch in which more than k particles coincide."""
+
+
 @dataclass(frozen=True)
 class Occasion:
     """The occasion on which samples were collected, for error messages."""
@@ -56,10 +60,10 @@ def _check_finite_and_count_sample(
 def check_sample_aliasing(
     neighbourhood: Neighbourhood, trajectories: Trajectories, occasion: Occasion, cure: str
 ) -> None:
-    """Raise a `RunError` if more than k particles coincide, which makes the entropy −∞."""
+    """Raise a `CoincidenceError` error if more than k particles coincide, which makes the entropy −∞."""
     aliased = np.asarray(aliased_sets_of_samples(neighbourhood))
     if aliased.any():
-        raise RunError(
+        raise CoincidenceError(
             f"{occasion.place(aliased, trajectories)}: more than k = {neighbourhood.k} particles coincide, "
             f"so that the entropy is minus infinity and has no gradient; {cure}"
         )

@@ -4,7 +4,7 @@ Training, evaluation, `check` and the measurements of experiments all use this m
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import equinox as eqx
@@ -24,7 +24,7 @@ from alphamepol.policies.image_networks import RandomEncoder
 from alphamepol.policies.policy import Policy
 from alphamepol.sampling.sampler import collect_with_sampler
 from alphamepol.sampling.trajectories import Trajectories
-from alphamepol.settings.samples import SampleSettings
+from alphamepol.settings.samples import SampleSettings, settings_with_noise
 
 
 class Measured(eqx.Module):
@@ -85,17 +85,22 @@ class SamplePlan:
         units: Float[Array, "seeds features"] | None,
         when: str,
         *,
-        cure: str = "start again with more --neighbours, or with a little --feature-noise",
+        cure: str = "continue with --resume --coinciding noise, or start again with more --neighbours",
         keys: Key[Array, " seeds"],
     ) -> Measured:
         """Make particles ready for the entropy estimate and find their neighbours.
 
-        Raise a `RunError` if more than k particles coincide. The error says `when` it happened, and names the `cure`.
+        Raise a `CoincidenceError` if more than k particles coincide. The error says `when` it happened, and names the
+        `cure`.
         """
         ready = self.ready(trajectories, units, keys=keys)
         neighbourhood = wait_for_devices(lay_over_devices(neighbours_of_samples(ready, self.settings.neighbours), 2))
         check_sample_aliasing(neighbourhood, trajectories, self._occasion(when), cure)
         return Measured(ready, neighbourhood)
+
+    def with_noise(self) -> "SamplePlan":
+        """Return the plan with the noise that is added if particles coincide."""
+        return replace(self, settings=settings_with_noise(self.settings))
 
     def _occasion(self, when: str) -> Occasion:
         return Occasion(when, self.environment_class.names, self.seeds)

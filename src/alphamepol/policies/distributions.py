@@ -83,9 +83,26 @@ class SquashedNormal(eqx.Module):
         return self.normal.kl(other.normal)
 
 
+class Uniform(eqx.Module):
+    """A uniform distribution over the range of actions. A component with an infinite range is within −1 … 1."""
+
+    actions: ActionRange = eqx.field(static=True)
+
+    def sample(self, *, key: PRNGKeyArray) -> Float[Array, " action"]:
+        within = jax.random.uniform(key, (self.actions.size,), minval=-1.0, maxval=1.0)
+        return jnp.array(self.actions.middles) + jnp.array(self.actions.half_ranges) * within
+
+    def log_prob(self, action: Float[Array, " action"]) -> Float[Array, ""]:
+        return -jnp.sum(jnp.log(2 * jnp.array(self.actions.half_ranges)))
+
+    def kl(self, other: "Uniform") -> Float[Array, ""]:
+        """Return KL(self ‖ other), which is 0, because both have the same range."""
+        return jnp.array(0.0)
+
+
 def _distribution_log_slope(before: Float[Array, " action"]) -> Float[Array, " action"]:
     """Return ln(1 − tanh²(before)). The formula stays accurate where tanh rounds to ±1."""
     return 2 * (jnp.log(2.0) - before - jax.nn.softplus(-2 * before))
 
 
-Distribution = Normal | SquashedNormal | Categorical
+Distribution = Normal | SquashedNormal | Categorical | Uniform

@@ -2,7 +2,7 @@
 
 import math
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,9 @@ from alphamepol.policies.policy_kinds import CategoricalPolicy, GaussianPolicy, 
 from alphamepol.policies.scaling import Scaling
 
 FORMAT = "alphamepol-policy-1"
+FORMAT_OF_SEVERAL = "alphamepol-policies-1"
+UNREADABLE = (LookupError, TypeError, ValueError, ArithmeticError, OSError, AttributeError, AssertionError)
+"""The errors that reading a damaged or foreign file can raise."""
 
 
 def save_policy(policy: Policy, path: str | Path) -> None:
@@ -65,37 +68,10 @@ def released_policy_files() -> dict[str, Path]:
     return {f"{path.parent.name}/{path.stem}": path for path in found}
 
 
-def load_policy(path: str | Path) -> Policy:
-    """Read a policy from a file, or read a released policy by its name.
+def read_policy_file(path: str | Path) -> Policy:
+    """Read a policy from a safetensors file or a zip file of Stable-Baselines3, or read a released policy by its name.
 
-    The file must come from `save_policy`, from a run, or from `export`. It contains everything that is needed to build
-    the policy. Reading a file never runs a program from it.
-
-    **Arguments**
-
-    - `path`: a safetensors file, a zip file of Stable-Baselines3, or the name of a released policy. This name consists
-      of the class and the method, e.g. `gridworld-slope/alpha-0.2`.
-
-    **Returns**
-
-    A `GaussianPolicy`, `CategoricalPolicy` or `SquashedPolicy`.
-
-    **Raises**
-
-    - `InputError`: if there is no such file, and no released policy of this name.
-    - `InputError`: if the file cannot be read as a policy.
-    - `InputError`: if the file is a zip file, and Stable-Baselines3 is not installed.
-
-    **Example**
-
-    ```python
-    import alphamepol as am
-    import numpy as np
-
-    policy = am.load_policy("gridworld-slope/alpha-0.2")
-    print(policy.kind, policy.observation_size, policy.action_size)  # gaussian 2 2
-    print(policy.mean(np.array([0.0, 0.9])))  # the mean action in the north of the map
-    ```
+    Raises an `InputError` if there is no such file or released policy, or if the file cannot be read as a policy.
     """
     name, path = str(path), Path(path)
     if not path.is_file():
@@ -114,15 +90,50 @@ def load_policy(path: str | Path) -> Policy:
         header, arrays = unpack_arrays(path)
         if header.get("format") != FORMAT:
             raise ValueError("it holds something other than a policy")
-        if len(header["architecture"]["hidden"]) > len(arrays):
-            raise ValueError("its header names more layers than the file holds")
-        policy = fill_with_arrays(_policy_file_template(Architecture(**header["architecture"])), arrays)
+        policy = fill_with_arrays(_described_policy_template(header, arrays), arrays)
         check_numbers_in_policy_file(policy)
         return policy
     except InputError:
         raise
-    except (LookupError, TypeError, ValueError, ArithmeticError, OSError, AttributeError, AssertionError) as error:
+    except UNREADABLE as error:
         raise InputError(f"policy: {path} cannot be read as a policy ({error})") from error
+
+
+def save_policies_together(policies: Mapping[str, Policy], path: Path) -> None:
+    """Write policies of equal architecture to one safetensors file, by name."""
+    rows = list(policies.values())
+    stacked = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *rows)
+    header = {"format": FORMAT_OF_SEVERAL, "architecture": rows[0].architecture, "names": list(policies)}
+    write_atomically(path, seal_arrays(stacked, header))
+
+
+def load_policies_together(path: Path) -> dict[str, Policy]:
+    """Read the policies of a file that `save_policies_together` wrote, by name.
+
+    Raises an `InputError` if the file cannot be read.
+    """
+    try:
+        header, arrays = unpack_arrays(path)
+        if header.get("format") != FORMAT_OF_SEVERAL:
+            raise ValueError("it holds something other than several policies")
+        names = [str(name) for name in header["names"]]
+        template = _described_policy_template(header, arrays)
+        if any(len(array) != len(names) for array in arrays.values()):
+            raise ValueError("it does not hold as many policies as names")
+        rows = [{of: array[number] for of, array in arrays.items()} for number in range(len(names))]
+        found = {name: fill_with_arrays(template, row) for name, row in zip(names, rows, strict=True)}
+        for policy in found.values():
+            check_numbers_in_policy_file(policy)
+        return found
+    except UNREADABLE as error:
+        raise InputError(f"policy: {path} cannot be read as policies ({error})") from error
+
+
+def _described_policy_template(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Policy:
+    """Build the template of the policy that the header of a file describes."""
+    if len(header["architecture"]["hidden"]) > len(arrays):
+        raise ValueError("its header names more layers than the file holds")
+    return _policy_file_template(Architecture(**header["architecture"]))
 
 
 class Architecture(NamedTuple):

@@ -230,3 +230,9 @@ def stack_policies(policies: Sequence[Policy]) -> Policy:
         if policy.architecture != first:
             raise InputError(f"policies: they differ in architecture: {first} and {policy.architecture}")
     return stack_trees(list(policies))
+
+
+def unstack_policies(policies: Policy, names: Sequence[str]) -> dict[str, Policy]:
+    """Return the policies along the leading axis by name, with their arrays in the memory of the host."""
+    on_host = jax.device_get(policies)
+    return {name: jax.tree.map(lambda leaf, at=row: leaf[at], on_host) for row, name in enumerate(names)}

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
-from alphamepol.policies.distributions import Categorical, Normal, SquashedNormal
+from alphamepol.policies.distributions import Categorical, Normal, SquashedNormal, Uniform
 from alphamepol.policies.image_networks import Trunk
 from alphamepol.policies.memory import ActionRange, Memory, Recollection
 from alphamepol.policies.networks import xavier_network_layers
@@ -228,6 +228,42 @@ class CategoricalPolicy(Policy):
 
     def head(self, outputs: Float[Array, " actions"]) -> Categorical:
         return Categorical(outputs)
+
+
+class UniformPolicy(Policy):
+    """A policy that draws every action with the same probability, whatever it observes. It has no network to train.
+
+    The units of a class are measured with it, because it depends on the spaces of the class only.
+    """
+
+    layers: tuple[eqx.nn.Linear, ...]
+    memory: Memory | None
+    scaling: Scaling | None
+    trunk: Trunk | None
+    actions: ActionRange = eqx.field(static=True)
+    _observation_size: int = eqx.field(static=True)
+
+    def __init__(self, observation_size: int, actions: ActionRange):
+        self.layers, self.memory, self.scaling, self.trunk = (), None, None, None
+        self.actions, self._observation_size = actions, observation_size
+
+    @property
+    def kind(self) -> str:
+        return "uniform"
+
+    @property
+    def observation_size(self) -> int:
+        return self._observation_size
+
+    @property
+    def action_size(self) -> int:
+        return self.actions.size
+
+    def network(self, inputs: Shaped[Array, " network_inputs"]) -> Float[Array, " outputs"]:
+        return jnp.zeros(self.action_size)
+
+    def head(self, outputs: Float[Array, " outputs"]) -> Categorical | Uniform:
+        return Categorical(outputs) if self.actions.choices else Uniform(self.actions)
 
 
 def _policy_input_size(observation_size: int, memory: Memory | None, trunk: Trunk | None) -> int:

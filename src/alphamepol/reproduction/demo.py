@@ -51,7 +51,7 @@ def demo(folder: str | Path = "runs/demo", seed: int = 0) -> None:
     for method, alpha in ALPHAS.items():
         config = dataclasses.replace(preset("quick", CLASS), alpha=alpha, seed=seed)
         run_folder = folder / method
-        run = pretrain(environment_class, config, folder=run_folder, resume=(run_folder / "config.json").is_file())
+        run = pretrain(environment_class, config, folder=run_folder, resume=True)
         evaluations[config.label] = load_evaluation(RunFolder(run.folder).evaluation)
     draw_heat_maps(evaluations, environment_class, folder, name="demo")
     draw_entropy_histogram(evaluations, folder)

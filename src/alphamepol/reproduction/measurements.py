@@ -43,7 +43,7 @@ def untrained_measurement(class_name: str, config: PretrainConfig, folder: Path)
     """Evaluate untrained policies with these settings, not regressed to an initial mean."""
     environment_class, stopwatch, run = make_class(class_name, config.probabilities), Stopwatch(), RunFolder(folder)
     description = _describe_measurement("untrained", environment_class, config)
-    with run.claim(description, resume=run.config.is_file()):
+    with run.claim(description, resume=True):
         with stopwatch.phase(EVALUATION):
             policies = untrained_start_policies(environment_class, config)
             track = partial(rich.progress.track, description=f"untrained policies in {class_name}", transient=True)
@@ -54,6 +54,7 @@ def untrained_measurement(class_name: str, config: PretrainConfig, folder: Path)
                     config,
                     alpha=config.alpha,
                     batches=config.evaluation_batches,
+                    units=units_of_particles(policies[config.seed]),
                     track=track,
                 )
         save_evaluation(evaluation, run.evaluation)
@@ -75,7 +76,7 @@ def gradient_variance_measurement(
         "init": str(init),
         "batches": batches,
     }
-    with run.claim(description, resume=run.config.is_file()):
+    with run.claim(description, resume=True):
         policies = RunFolder(init).load_policies()
         stacked = stack_policies(list(policies.values()))
         plan = SamplePlan.of(environment_class, config, list(policies))

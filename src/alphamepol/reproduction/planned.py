@@ -115,7 +115,7 @@ class Pretraining:
     def do(self, folder: Path, find: FindFolder) -> None:
         from alphamepol.algorithms.alphamepol.run import pretrain
 
-        pretrain(self.class_name, self.config, folder=folder, resume=(folder / "config.json").is_file())
+        pretrain(self.class_name, self.config, folder=folder, resume=True)
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class Metatraining:
         from alphamepol.algorithms.metatraining.run import metatrain
 
         skills = None if self.diayn is None else find(self.diayn)
-        metatrain(self.class_name, self.config, diayn=skills, folder=folder, resume=(folder / "config.json").is_file())
+        metatrain(self.class_name, self.config, diayn=skills, folder=folder, resume=True)
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class Finetuning:
             self.config,
             environment_class=self.class_name,
             folder=folder,
-            resume=(folder / "config.json").is_file(),
+            resume=True,
         )
 
 

@@ -1,6 +1,6 @@
 """The context of a run: everything that its functions need apart from what they compute."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,7 @@ from alphamepol.compute.devices import device_name
 from alphamepol.compute.stopwatch import Stopwatch
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
+from alphamepol.runs.callbacks import Callback, LogTarget, check_log_target
 from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
 from alphamepol.runs.progress import RunProgress
@@ -31,14 +32,33 @@ class Work:
 
 
 @dataclass(frozen=True)
+class Way:
+    """The options of a run that do not change what it computes."""
+
+    resume: bool = False
+    devices: int = 1
+    quiet: bool = False
+    log: LogTarget = "tensorboard"
+    callbacks: Sequence[Callback] = ()
+
+    def check(self) -> None:
+        """Raise an `InputError` if the run cannot log to where it should."""
+        check_log_target(self.log)
+
+
+@dataclass(frozen=True)
 class RunContext:
-    """The folder of a run, its progress display, its interrupts, its stopwatch, and its number of devices."""
+    """The folder of a run, its progress display, its interrupts, its stopwatch, and the way in which it is done."""
 
     folder: RunFolder
     progress: RunProgress
     interrupts: Interrupts
     stopwatch: Stopwatch
-    devices: int = 1
+    way: Way
+
+    @property
+    def devices(self) -> int:
+        return self.way.devices
 
     def totals(self, steps: int) -> dict[str, Any]:
         """Return the last part of every summary: the environment steps per second, the seconds, and the device.
@@ -58,16 +78,14 @@ class RunContext:
 
 
 @contextmanager
-def running_in_context(
-    folder: RunFolder, work: Work, *, precision: str, quiet: bool, devices: int = 1
-) -> Iterator[RunContext]:
+def running_in_context(folder: RunFolder, work: Work, way: Way, *, precision: str) -> Iterator[RunContext]:
     """Give a run its context while it lasts. An interrupt ends the run with `RunInterrupted`."""
     try:
         with (
             jax.default_matmul_precision(precision),
             interrupts() as received,
-            RunProgress(work.title, work.unit, work.total, quiet=quiet) as progress,
+            RunProgress(work.title, work.unit, work.total, quiet=way.quiet) as progress,
         ):
-            yield RunContext(folder, progress, received, Stopwatch(*work.phases), devices)
+            yield RunContext(folder, progress, received, Stopwatch(*work.phases), way)
     except KeyboardInterrupt as interrupt:
         raise RunInterrupted from interrupt

@@ -1,17 +1,20 @@
 """The folder of a run: the paths of its files, and the check that a run may use it."""
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from alphamepol.errors import InputError
 from alphamepol.files.atomic import is_unfinished_atomic_write, write_atomically
 from alphamepol.files.json_files import read_json, to_json
 from alphamepol.files.locks import folder_lock_held, forget_folder_lock, is_empty_but_for_lock
-from alphamepol.policies.files import load_policy
+from alphamepol.policies.files import load_policies_together, read_policy_file
 from alphamepol.policies.policy import Policy
+from alphamepol.runs.checkpoints import checkpoint_policies_file, saved_checkpoints
 
 
 def default_run_folder(*words: str) -> Path:
@@ -24,8 +27,19 @@ def class_in_folder_name(class_name: str) -> str:
     return class_name.rpartition(":")[2]
 
 
-PROVENANCE = ("command_line", "versions", "commit", "device", "init", "diayn")
+PROVENANCE = ("command_line", "versions", "commit", "device", "init", "init_checkpoint", "diayn")
 """The parts of config.json that tell where a run came from. All other parts decide what the run computes."""
+
+
+UNITS = "epoch", "iteration"
+"""The names of a run's steps."""
+
+
+class SavedCheckpoint(NamedTuple):
+    """A checkpoint of a run: the name of its steps, and their number."""
+
+    unit: str
+    done: int
 
 
 class RunFolder:
@@ -38,6 +52,7 @@ class RunFolder:
         self.summary = self.path / "summary.json"
         self.checkpoints = self.path / "checkpoints"
         self.policies = self.path / "policy"
+        self.init = self.path / "init.safetensors"
         self.evaluation = self.path / "evaluation.safetensors"
         self.discriminators = self.path / "discriminator"
         self.figures = self.path / "figures"
@@ -60,71 +75,160 @@ class RunFolder:
             raise InputError(f"run: {self.path} has not finished, it has no summary.json; continue it with --resume")
         return _read_json_in_run_folder(self.summary)
 
-    def load_policies(self) -> dict[int, Policy]:
-        """Read the final policies of a finished run, by seed.
+    @property
+    def ended(self) -> bool:
+        """True if the run has finished. Its summary is written last."""
+        return self.summary.is_file()
 
-        If the run has learned skills, the policies of all skills are numbered from 0. Missing files are left out.
+    def saved_checkpoint(self, number: int | None = None) -> SavedCheckpoint:
+        """Return the checkpoint after `number` steps, or the newest one. Raises an `InputError` if there is none."""
+        units = [unit for unit in UNITS if saved_checkpoints(self.checkpoints, unit)]
+        if not units:
+            raise InputError(
+                f"run: {self.path} has no checkpoint yet, and so no policy; wait for its first checkpoint, or continue "
+                "it with --resume"
+            )
+        unit = units[0]
+        saved = saved_checkpoints(self.checkpoints, unit)
+        if number is not None and number not in saved:
+            there = ", ".join(map(str, saved))
+            raise InputError(
+                f"checkpoint: {number} was given; {self.path} has checkpoints after {unit} {there}; --keep-checkpoints "
+                "of the run says how many are kept"
+            )
+        return SavedCheckpoint(unit, saved[-1] if number is None else number)
+
+    def load_policies(self, checkpoint: SavedCheckpoint | None = None) -> dict[int, Policy]:
+        """Read the policies of a checkpoint, or the final policies of a finished run, by seed.
+
+        If the run has learned skills, or fine-tuned on tasks, its policies are numbered from 0. Missing files of a
+        finished run are left out.
         """
+        if checkpoint is None:
+            paths = {path.stem: path for path in sorted(self.policies.glob("*.safetensors"))}
+            names = self._names_of_final_policies()
+            found = {name: read_policy_file(paths[name]) for name in names if name in paths}
+        else:
+            found = load_policies_together(checkpoint_policies_file(self.checkpoints, *checkpoint))
+        found = {name: policy for name, policy in found.items() if not name.startswith("best-")}
+        if not found:
+            raise InputError(f"run: {self.path} has no policy file, such as {self.policy(0)}")
+        seeds = [re.fullmatch(r"seed-(\d+)", name) for name in found]
+        numbers = [int(seed[1]) if seed else number for number, seed in enumerate(seeds)]
+        return dict(zip(numbers, found.values(), strict=True))
+
+    def _names_of_final_policies(self) -> list[str]:
         summary = self.read_summary()
         seeds, skills = summary.get("seeds"), summary.get("skills", 0)
         # Seeds and skills become parts of file names, so they must be integers.
         if not (isinstance(seeds, list) and all(type(number) is int for number in [*seeds, skills])):
             raise InputError(f"run: {self.summary} does not say which seeds (and skills) there are")
-        paths = {seed: self.policy(seed) for seed in seeds}
-        if skills:
-            # The first skill of every seed comes before the second skills. Tasks that take the policies in turn then
-            # meet all seeds.
-            paths = dict(enumerate(self.policy(seed, skill) for skill in range(skills) for seed in seeds))
-        found = {number: load_policy(path) for number, path in paths.items() if path.is_file()}
-        if not found:
-            raise InputError(f"run: {self.path} has no policy file, such as {self.policy(0)}")
-        return found
+        if isinstance(tasks := summary.get("tasks"), list):
+            return [f"task-{task}-seed-{seed}" for task in range(len(tasks)) for seed in seeds]
+        # The first skill of every seed comes before the second skills. Tasks that take the policies in turn then meet
+        # all seeds.
+        return (
+            [f"seed-{seed}-skill-{skill}" for skill in range(skills) for seed in seeds]
+            if skills
+            else [f"seed-{seed}" for seed in seeds]
+        )
+
+    def shorten(self, length: str, done: int) -> None:
+        """Rewrite config.json as if the run had been planned with `done` steps. `length` is the name of the setting."""
+        described = self.read_config()
+        described["config"] = {**described["config"], length: done}
+        write_atomically(self.config, to_json(described))
 
     @contextmanager
-    def claim(self, description: dict[str, Any], *, resume: bool) -> Iterator[bool]:
+    def claim(
+        self, description: dict[str, Any], *, resume: bool, length: str | None = None, changeable: Sequence[str] = ()
+    ) -> Iterator[bool]:
         """Claim the folder for the run of this description.
 
         Raises an `InputError`, without writing anything, if the run may not use the folder. No other process can claim
         the folder while the context lasts. The context gives True if there is something to do, and False if the run
         has finished and is only read.
+
+        With `resume`, a run that is there continues, and a run that is not there starts. `length` is the setting that
+        says how many steps the run has, e.g. epochs. It may be larger than before: then a finished run goes on.
+        `changeable` are the settings that may also differ from those before.
         """
-        self._check(description, resume=resume)
-        if self.summary.is_file():
+        rules = ResumeRules(length, tuple(changeable))
+        longer = self._check(description, resume, rules)
+        if self.ended and not longer:
             yield False
             return
         with folder_lock_held(self.path):
-            self._check(description, resume=resume)  # another process may have used the folder meanwhile
+            longer = self._check(description, resume, rules)  # another process may have used the folder meanwhile
             for leftover in [path for path in self.path.rglob(".*") if is_unfinished_atomic_write(path)]:
                 leftover.unlink()  # left by a crash
-            if not self.config.is_file():
+            if longer:
+                # The summary goes first: after a crash in between, the run has not finished, and can be resumed.
+                self.summary.unlink(missing_ok=True)
+            if not self.config.is_file() or self.read_config().get("config") != description.get("config"):
                 write_atomically(self.config, to_json(description))
-            yield not self.summary.is_file()
-            if self.summary.is_file():
+            yield not self.ended
+            if self.ended:
                 forget_folder_lock(self.path)  # from now on the folder is only read
 
-    def _check(self, description: dict[str, Any], *, resume: bool) -> None:
+    def _check(self, description: dict[str, Any], resume: bool, rules: "ResumeRules") -> bool:
+        """Raise an `InputError` if the run may not use the folder. Return if it is to be longer than before."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"folder: {self.path} is a file; give the name of a folder")
         if not self.config.is_file():
-            empty = not self.path.is_dir() or is_empty_but_for_lock(self.path)
-            if resume:
-                cure = "leave out --resume to start one" if empty else "it has no config.json"
-                raise InputError(f"folder: {self.path} holds no run to resume; {cure}")
-            if not empty:
+            if self.path.is_dir() and not is_empty_but_for_lock(self.path):
                 raise InputError(f"folder: {self.path} is not empty and holds no run; choose another --folder")
-            return
+            return False
         if not resume:
             raise InputError(
                 f"folder: {self.path} holds another run; choose another --folder, or continue that run with --resume"
             )
         found = self.read_config()
-        for part in description:
-            if part not in PROVENANCE and found.get(part) != description[part]:
-                difference = _difference_to_run_in_folder(part, found.get(part), description[part])
+        longer = rules.is_longer(found, description)
+        if longer and self.ended and not any(self.checkpoints.glob("*.json")):
+            raise InputError(
+                f"folder: {self.path} holds a finished run whose checkpoints were not kept, so that it cannot go on; "
+                "begin a new run from its policy with --init"
+            )
+        before, now = rules.what_must_agree(found, longer), rules.what_must_agree(description, longer)
+        for part in now:
+            if part not in PROVENANCE and before.get(part) != now[part]:
+                difference = _difference_to_run_in_folder(part, before.get(part), now[part])
                 raise InputError(
-                    f"folder: {self.path} holds a run with another {difference}; resume it as it was, or choose "
-                    "another --folder"
+                    f"folder: {self.path} holds a run with another {difference}; {rules.describe()}, or choose another "
+                    "--folder"
                 )
+        return longer
+
+
+@dataclass(frozen=True)
+class ResumeRules:
+    """The settings that may differ if a run is resumed."""
+
+    length: str | None
+    """The setting that says how many steps the run has. It may become larger. None if there is no such setting."""
+    changeable: tuple[str, ...]
+    """The settings that may differ in any way."""
+
+    def is_longer(self, found: dict[str, Any], asked: dict[str, Any]) -> bool:
+        """Tell whether the run is asked to have more steps than config.json says."""
+        config = found.get("config")
+        before = config.get(self.length) if self.length and isinstance(config, dict) else None
+        return isinstance(before, int) and asked["config"][self.length] > before
+
+    def what_must_agree(self, description: dict[str, Any], longer: bool) -> dict[str, Any]:
+        """Return a description without the settings that may differ; `longer` tells if the length may."""
+        config = description.get("config")
+        if not isinstance(config, dict):
+            return description
+        left_out = (*self.changeable, self.length) if longer else self.changeable
+        return {**description, "config": {name: config[name] for name in config if name not in left_out}}
+
+    def describe(self) -> str:
+        """Return the end of an error message: the settings that may differ."""
+        names = [f"--{name.replace('_', '-')}" for name in self.changeable]
+        may = ([f"more --{self.length}"] if self.length else []) + [f"another {name}" for name in names]
+        return f"resume it as it was{', but for ' + ', '.join(may) if may else ''}"
 
 
 def _read_json_in_run_folder(path: Path) -> dict[str, Any]:

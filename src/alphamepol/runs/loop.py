@@ -17,9 +17,11 @@ from rich.console import RenderableType
 
 from alphamepol.compute.devices import lay_over_devices, move_to_one_device, using_devices
 from alphamepol.errors import RunError
+from alphamepol.policies.policy import Policy
+from alphamepol.runs.callbacks import FinishedStep, call_after_step, start_logger
 from alphamepol.runs.checkpoints import load_newest_checkpoint, save_checkpoint
 from alphamepol.runs.context import RunContext
-from alphamepol.runs.metrics import JsonLinesLogger, Logger, Mark, TensorBoardLogger
+from alphamepol.runs.metrics import JsonLinesLogger, Mark
 
 
 class LoopState(eqx.Module):
@@ -39,6 +41,8 @@ class Loop:
     """The number of steps."""
     checkpoint_every: int
     """The number of steps between checkpoints."""
+    keep_checkpoints: int | str
+    """The number of newest checkpoints that stay, or "all"."""
     start: Callable[[], LoopState]
     """Returns the state before the first step."""
     template: Callable[[], LoopState]
@@ -48,6 +52,8 @@ class Loop:
 
     Returns the new state, the metrics lines, and a function that draws pictures for TensorBoard.
     """
+    policies: Callable[[LoopState], dict[str, Policy]]
+    """Returns the policies of a state by the names of their files, e.g. seed-0. They are part of every checkpoint."""
     show: Callable[[list[dict[str, Any]]], tuple[RenderableType, str]]
     """Returns the metrics lines as a live table, and as the end of a sentence."""
     labels: tuple[str, ...]
@@ -65,46 +71,60 @@ class Reached:
     """The position in metrics.jsonl after these steps; None if the loop starts from the beginning."""
 
 
-def run_loop(loop: Loop, context: RunContext) -> LoopState:
-    """Do the remaining steps of a loop, and return the final state."""
+def run_loop(loop: Loop, context: RunContext) -> tuple[LoopState, int]:
+    """Do the remaining steps of a loop. Return the final state, and the number of steps that are done.
+
+    The steps are fewer than planned if a callback has stopped the run. The run then becomes one of this length: its
+    config.json says so.
+    """
     reached = _restore_or_start_loop(loop, context)
     with using_devices(context.devices):
-        state = _go_on_with_loop(loop, reached, context)
-    return state if context.devices == 1 else move_to_one_device(state)
+        state, done = _go_on_with_loop(loop, reached, context)
+    if done < loop.total:
+        context.folder.shorten(f"{loop.unit}s", done)
+        context.progress.say(f"stopped by a callback after {loop.unit} {done} of {loop.total}")
+    return (state if context.devices == 1 else move_to_one_device(state)), done
 
 
-def _go_on_with_loop(loop: Loop, reached: Reached, context: RunContext) -> LoopState:
+def _go_on_with_loop(loop: Loop, reached: Reached, context: RunContext) -> tuple[LoopState, int]:
     state, done, saved = lay_over_devices(reached.state), reached.done, reached.done
     folder, interrupts = context.folder, context.interrupts
     metrics = JsonLinesLogger(folder.metrics, keep=reached.metrics)
     mark = metrics.mark
-    loggers: list[Logger] = [metrics, TensorBoardLogger(folder.tensorboard, loop.unit, loop.labels, keep=done)]
+    logger = start_logger(context.way.log, folder, loop.labels, done)
     try:
-        for number in range(done, loop.total):
+        while done < loop.total:
+            number = done
             improved, lines, draw = loop.step(state, number)
-            for logger in loggers:
-                logger.log(lines)
+            metrics.log(lines)
             # These change together. An interrupt before this line discards the whole step; a resumed run writes its
             # metrics lines again.
             state, done, mark = improved, number + 1, metrics.mark
             context.progress.advance(*loop.show(lines))
             if done % loop.checkpoint_every == 0 or done == loop.total:
                 with interrupts.held():
-                    _save_loop_state(loop.unit, Reached(state, done, mark), context)
+                    _save_loop_state(loop, Reached(state, done, mark), context)
                 saved = done
-                for name, pixels in draw().items():
-                    for logger in loggers:
-                        logger.log_picture(name, number, pixels)
+            step = FinishedStep(loop.unit, number, loop.total, lines, folder.path, saved == done, draw)
+            if logger is not None:
+                logger(step)
+            call_after_step(context.way.callbacks, step)
             interrupts.check()
+            if step.stopped:
+                break
     except (KeyboardInterrupt, RunError):
         if done > saved:
             with interrupts.held():
-                _save_loop_state(loop.unit, Reached(state, done, mark), context)
+                _save_loop_state(loop, Reached(state, done, mark), context)
         raise
     finally:
-        for logger in loggers:
+        metrics.close()
+        if logger is not None:
             logger.close()
-    return state
+    if done > saved:
+        with interrupts.held():
+            _save_loop_state(loop, Reached(state, done, mark), context)
+    return state, done
 
 
 def _restore_or_start_loop(loop: Loop, context: RunContext) -> Reached:
@@ -127,11 +147,19 @@ def _restore_or_start_loop(loop: Loop, context: RunContext) -> Reached:
     return Reached(LoopState(learners, keys), done, Mark(**notes["metrics"]))
 
 
-def _save_loop_state(unit: str, reached: Reached, context: RunContext) -> None:
+def _save_loop_state(loop: Loop, reached: Reached, context: RunContext) -> None:
     assert reached.metrics is not None
     notes = {
         "keys": jax.random.key_data(reached.state.keys).tolist(),
         "seconds": context.stopwatch.so_far(),
         "metrics": reached.metrics._asdict(),
     }
-    save_checkpoint(context.folder.checkpoints, unit, reached.done, reached.state.learners, notes)
+    save_checkpoint(
+        context.folder.checkpoints,
+        loop.unit,
+        reached.done,
+        reached.state.learners,
+        notes,
+        loop.policies(reached.state),
+        loop.keep_checkpoints,
+    )

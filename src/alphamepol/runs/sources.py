@@ -1,15 +1,26 @@
 """The sources of policies: a run folder, a policy file, a released policy, given policies, or `random` (untrained)."""
 
+import dataclasses
+import hashlib
 import importlib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from alphamepol.errors import InputError
-from alphamepol.policies.files import load_policy, released_policy_files
+from alphamepol.files.arrays import pack_arrays
+from alphamepol.policies.files import (
+    load_policies_together,
+    read_policy_file,
+    released_policy_files,
+    save_policies_together,
+)
 from alphamepol.policies.policy import Policy
-from alphamepol.runs.folder import RunFolder
+from alphamepol.runs.folder import RunFolder, SavedCheckpoint
 from alphamepol.settings.conversion import settings_from_dict
 
 RANDOM = "random"
@@ -39,6 +50,17 @@ class Source:
     """The class that the policies were trained on; None if it is unknown."""
     config: Any = None
     """The settings of the run; None if the source is not a run."""
+    checkpoint: SavedCheckpoint | None = None
+    """The checkpoint of the run that the policies are from; None if they are not from a checkpoint."""
+
+    @property
+    def notice(self) -> str:
+        """A sentence that says which checkpoint is used; empty if the policies are not from a checkpoint."""
+        if self.checkpoint is None:
+            return ""
+        unit, done = self.checkpoint
+        planned = getattr(self.config, f"{unit}s", None)
+        return f"{self.name}: using the checkpoint after {unit} {done}{f' of {planned}' if planned else ''}"
 
     @property
     def memory(self) -> str:
@@ -46,8 +68,13 @@ class Source:
         return next((_source_memory(policy) for policy in self.policies.values()), "")
 
 
-def read_source(given: Given, random_memory: str = "none") -> Source:
-    """Read a source of policies. `random_memory` is the memory of Random, which its label shows."""
+def read_source(given: Given, random_memory: str = "none", checkpoint: int | None = None) -> Source:
+    """Read a source of policies.
+
+    `random_memory` is the memory of Random, which its label shows. `checkpoint` is the number of steps of the
+    checkpoint to read from a run folder. If it is not given, the final policies of a finished run are read, and
+    otherwise those of the newest checkpoint.
+    """
     if isinstance(given, Policy):
         return Source("policy", _source_label("policy", _source_memory(given)), {0: given})
     if isinstance(given, Mapping):
@@ -58,14 +85,104 @@ def read_source(given: Given, random_memory: str = "none") -> Source:
         return Source(RANDOM, _source_label("Random", random_memory), {})
     path = Path(given)
     if path.is_dir():
-        return _read_run_as_source(path)
+        return _read_run_as_source(path, checkpoint)
     if not path.is_file() and str(given) not in released_policy_files():
         raise InputError(f"run: there is no run folder, policy file or released policy {path}")
-    policy = load_policy(given)
+    policy = read_policy_file(given)
     # The name of a released policy begins with its class.
     class_name = None if path.is_file() else str(given).partition("/")[0]
     name = path.stem if path.is_file() else str(given)
     return Source(str(given), _source_label(name, _source_memory(policy)), {0: policy}, class_name)
+
+
+def load_policy(path: str | Path, *, seed: int | None = None, checkpoint: int | None = None) -> Policy:
+    """Read a policy from a file or a run folder, or read a released policy by its name.
+
+    A file must come from `save_policy`, from a run, or from `export`. It contains everything that is needed to build
+    the policy. Reading a file never runs a program from it.
+
+    **Arguments**
+
+    - `path`: a safetensors file, a zip file of Stable-Baselines3, the folder of a run, or the name of a released
+      policy. This name consists of the class and the method, e.g. `gridworld-slope/alpha-0.2`. If the run has not
+      ended, its newest checkpoint is read, and a warning says so.
+    - `seed`: the seed of the policy in a run folder. For a run of DIAYN or of fine-tuning it is the number of the
+      policy: all seeds of the first skill come first, and all seeds of the first task. If it is not given, the first
+      policy is read.
+    - `checkpoint`: the number of epochs or iterations after which a run saved the policy, e.g. 40. Runs keep their last
+      two checkpoints, unless `keep_checkpoints` says otherwise.
+
+    **Returns**
+
+    A `GaussianPolicy`, `CategoricalPolicy` or `SquashedPolicy`.
+
+    **Raises**
+
+    - `InputError`: if there is no such file, run or checkpoint, and no released policy of this name.
+    - `InputError`: if the file cannot be read as a policy.
+    - `InputError`: if the file is a zip file, and Stable-Baselines3 is not installed.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+    import numpy as np
+
+    policy = am.load_policy("gridworld-slope/alpha-0.2")
+    print(policy.kind, policy.observation_size, policy.action_size)  # gaussian 2 2
+    print(policy.mean(np.array([0.0, 0.9])))  # the mean action in the north of the map
+    ```
+    """
+    if not Path(path).is_dir():
+        if seed is not None or checkpoint is not None:
+            raise InputError(f"seed, checkpoint: they choose a policy of a run, but {path} is not a run folder")
+        return read_policy_file(path)
+    folder = RunFolder(path)
+    folder.read_config()  # raises an error if this is not a run folder
+    saved = folder.saved_checkpoint(checkpoint) if checkpoint is not None or not folder.ended else None
+    if saved is not None and checkpoint is None:
+        warnings.warn(f"{path} has not ended; its policy after {saved.unit} {saved.done} is read", stacklevel=2)
+    return choose_policy_of_run(folder.load_policies(saved), seed, str(path))
+
+
+def choose_policy_of_run(policies: Mapping[int, Policy], seed: int | None, name: str) -> Policy:
+    """Return the policy of a seed, or the first one. Raises an `InputError` if the seed is not there."""
+    if seed is not None and seed not in policies:
+        raise InputError(f"seed: {seed} was given; {name} has {', '.join(map(str, policies))}")
+    return policies[next(iter(policies)) if seed is None else seed]
+
+
+def say_checkpoints_of_sources(sources: Sequence[Source], *, quiet: bool = False) -> None:
+    """Say for each source that is a checkpoint which one it is."""
+    console = Console(stderr=True, quiet=quiet, soft_wrap=True, highlight=False, markup=False)
+    for source in sources:
+        if source.checkpoint is not None:
+            console.print(source.notice)
+
+
+def describe_source(source: Source | None) -> dict[str, Any]:
+    """Return the entries of config.json that say from which policies a run begins."""
+    if source is None:
+        return {"init": None, "init_sha256": None}
+    policies = list(source.policies.values())
+    checkpoint = {} if source.checkpoint is None else {"init_checkpoint": source.checkpoint.done}
+    sha256 = hashlib.sha256(pack_arrays(policies, {})).hexdigest()
+    return {"init": source.name, "init_sha256": sha256, **checkpoint}
+
+
+def keep_source_of_run(source: Source | None, folder: RunFolder) -> None:
+    """Keep the policies that a run begins from in its folder, if they are from a checkpoint, which may be deleted."""
+    if source is not None and source.checkpoint is not None and not folder.init.is_file():
+        save_policies_together({str(number): policy for number, policy in source.policies.items()}, folder.init)
+
+
+def source_of_resumed_run(source: Source, folder: RunFolder) -> Source:
+    """Return the source with the policies that the run in the folder has begun from, if the folder has kept them."""
+    if source.checkpoint is None or not folder.init.is_file() or folder.read_config().get("init") != source.name:
+        return source
+    kept = {int(number): policy for number, policy in load_policies_together(folder.init).items()}
+    begun = SavedCheckpoint(source.checkpoint.unit, int(folder.read_config()["init_checkpoint"]))
+    return dataclasses.replace(source, policies=kept, checkpoint=begun)
 
 
 def _short_source_name(source: Source) -> str:
@@ -83,20 +200,31 @@ def _source_memory(policy: Policy) -> str:
     return policy.memory.kind if policy.memory else "none"
 
 
-def _read_run_as_source(path: Path) -> Source:
+def read_sources(given: Sequence[Given], random_memory: str = "none", checkpoint: int | None = None) -> list[Source]:
+    """Read several sources of policies. `checkpoint` applies to all run folders among them.
+
+    Raises an `InputError` if a checkpoint is given, but no run folder.
+    """
+    sources = [read_source(one, random_memory, checkpoint) for one in given]
+    if checkpoint is not None and not any(source.checkpoint for source in sources):
+        raise InputError(f"checkpoint: {checkpoint} was given, but no run folder, which alone has checkpoints")
+    return sources
+
+
+def _read_run_as_source(path: Path, checkpoint: int | None) -> Source:
     folder = RunFolder(path)
     described = folder.read_config()
     if described.get("command") == "finetune":
-        raise InputError(
-            f"run: {path} is a fine-tuning run, with a policy for each task; name one of the files in {folder.policies}"
-        )
+        which = f"name one of the files in {folder.policies}" if folder.ended else "load_policy reads them from Python"
+        raise InputError(f"run: {path} is a fine-tuning run, with a policy for each task; {which}")
     try:
         module, kind = TRAINING[described["command"]]
         config = settings_from_dict(getattr(importlib.import_module(module), kind), described["config"])
         class_name, label = str(described["class"]), config.label
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"run: {folder.config} does not describe a run of pretrain or metatrain ({error})") from error
-    return Source(str(path), label, folder.load_policies(), class_name, config)
+    saved = folder.saved_checkpoint(checkpoint) if checkpoint is not None or not folder.ended else None
+    return Source(str(path), label, folder.load_policies(saved), class_name, config, saved)
 
 
 def short_source_names(sources: Sequence[Source]) -> list[str]:

@@ -6,19 +6,18 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Int, Key
 
 from alphamepol.compute.keys import FIRST_LOOK
 from alphamepol.compute.mapping import map_leading_axis
 from alphamepol.environments.host import AnyClass
-from alphamepol.measuring.particles import encode_particles, find_particle_encoder, particle_size
+from alphamepol.measuring.particles import particle_size
 from alphamepol.measuring.policy_scales import measure_policy_scales
 from alphamepol.policies.policy import Policy
-from alphamepol.policies.scaling import deviation_for_scaling
 from alphamepol.policies.shape import PolicyShape, fresh_policy, policy_shape
 from alphamepol.sampling.sampler import collect_with_sampler
 from alphamepol.settings.policy import PolicySettings
-from alphamepol.settings.samples import EncoderKind, SampleSettings
+from alphamepol.settings.samples import EncoderKind
 
 
 @dataclass(frozen=True)
@@ -52,31 +51,6 @@ def untrained_policies_for_class(
         lookers, environment_class, first.members, batch=first.batch, horizon=first.horizon, keys=sampling_keys
     )
     return measure_policy_scales(policies, seen)
-
-
-def untrained_particle_deviation(
-    environment_class: AnyClass, settings: PolicySettings, samples: SampleSettings
-) -> Float[Array, " features"]:
-    """Return the unit of entropies: the standard deviation of particles over the whole class.
-
-    It is measured with a fixed untrained policy. It does not depend on seeds or α, so that runs with different seeds or
-    α can be compared.
-    """
-    keys = jax.random.key(0)[None]
-    policies = _unmeasured_untrained_policies(keys, environment_class, settings, samples.encoder)
-    members = jnp.arange(len(environment_class))[None]
-    first = collect_with_sampler(
-        _blind_untrained_policies(policies),
-        environment_class,
-        members,
-        batch=samples.batch,
-        horizon=samples.horizon,
-        keys=keys,
-    )
-    encoder = find_particle_encoder(environment_class, samples)
-    # The encoder's noise is left out. A feature that would vary by noise only is constant, and its unit is 1.
-    particles = first.particles if encoder is None else encode_particles(encoder, first.particles, keys, noisy=False)
-    return deviation_for_scaling(particles, first.valid)
 
 
 def _blind_untrained_policies(policies: Policy) -> Policy:

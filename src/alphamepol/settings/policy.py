@@ -33,8 +33,8 @@ class PolicySettings:
     """Scale observations and actions, whose values may not be of order one.
     Observations are scaled by their running mean and standard deviation.
     Actions, and therefore σ, are scaled by half the action range.
-    In pre-training, particles are divided by their standard deviation under an untrained policy.
-    This standard deviation is measured once, and is the unit of the entropies."""
+    In pre-training, particles are divided by their standard deviation under uniformly random actions.
+    This is the unit of the entropies. It is the same for every run on a class."""
 
     @property
     def policy(self) -> "PolicySettings":

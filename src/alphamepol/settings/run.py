@@ -1,7 +1,7 @@
 """The settings that every run has."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from alphamepol.settings.fields import check_field_at_least, check_seed_field
 
@@ -16,10 +16,16 @@ class RunSettings:
     """The first seed. The other seeds are the next numbers."""
     checkpoint_every: int = 10
     """The number of epochs or iterations between two checkpoints."""
+    keep_checkpoints: int | Literal["all"] = 2
+    """The number of newest checkpoints that are kept, or all.
+    Other commands can use the policies of every checkpoint that is kept, with --checkpoint."""
     matmul_precision: Literal["default", "highest"] = "default"
     """The precision of matrix products:
     default: the default of the device, which is TF32 on recent GPUs;
     highest: full float32."""
+
+    CHANGEABLE: ClassVar[tuple[str, ...]] = ("checkpoint_every", "keep_checkpoints")
+    """The settings that may differ if a run is resumed, because they do not change what it computes."""
 
     @property
     def seed_list(self) -> list[int]:
@@ -31,4 +37,6 @@ def check_run_settings(settings: RunSettings) -> None:
     """Raise an `InputError` for the first field whose value is not allowed."""
     for field in ("seeds", "checkpoint_every"):
         check_field_at_least(settings, field, 1)
+    if settings.keep_checkpoints != "all":
+        check_field_at_least(settings, "keep_checkpoints", 1)
     check_seed_field(settings.seed, settings.seeds)

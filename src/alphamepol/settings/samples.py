@@ -1,12 +1,17 @@
 """The settings that decide how a class is sampled and how its entropies are measured."""
 
+import dataclasses
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 from alphamepol.errors import InputError
 from alphamepol.settings.fields import check_field_at_least, check_field_at_least_zero, check_seed_field
 
 EncoderKind = Literal["auto", "random", "none"]
+NOISE_IF_COINCIDING = 1e-3
+"""The standard deviation of the noise, in particle units, that `coinciding="noise"` adds.
+
+Much less noise would not help: the entropy of particles that coincide falls without bound as the noise falls."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,10 @@ class SampleSettings:
     """The standard deviation of normal noise that is added to every particle.
     It keeps particles from coinciding where an agent stands still.
     It should be small compared with the distances between neighbours, for example 0.001 in the gridworlds."""
+    coinciding: Literal["stop", "noise"] = "stop"
+    """What to do if more than k particles coincide, so that their entropy is minus infinity:
+    stop: end the run; it can go on with --resume --coinciding noise;
+    noise: from then on, add noise of 0.001 particle units to every particle, also in evaluations of the run."""
     encoder: EncoderKind = "auto"
     """The encoder of the particles, whose outputs the entropies are measured on:
     random: a fixed random network, for particles that are images;
@@ -31,6 +40,9 @@ class SampleSettings:
     auto: random if the particles are images, and none otherwise."""
     encoder_seed: int = 0
     """The seed of the random encoder. Entropies under encoders of different seeds cannot be compared."""
+
+
+Settings = TypeVar("Settings", bound=SampleSettings)
 
 
 def check_sample_settings(settings: SampleSettings) -> None:
@@ -46,3 +58,10 @@ def check_sample_settings(settings: SampleSettings) -> None:
             f"{settings.batch * settings.horizon}, the particles of a mini-batch"
         )
     check_field_at_least_zero(settings, "feature_noise")
+    if settings.coinciding not in ("stop", "noise"):
+        raise InputError(f"coinciding: {settings.coinciding!r} was given; choose stop or noise")
+
+
+def settings_with_noise(settings: Settings) -> Settings:
+    """Return sample settings with the noise that is added if particles coincide."""
+    return dataclasses.replace(settings, feature_noise=max(settings.feature_noise, NOISE_IF_COINCIDING))

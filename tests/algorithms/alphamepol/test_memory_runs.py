@@ -72,7 +72,7 @@ def test_an_epoch_moves_what_is_learned_and_compiles_nothing_for_the_next(run, t
     before = pretrain_module.start_pretraining(environment_class, config)
     stopwatch = Stopwatch(SAMPLING, NEIGHBOURS, LEARNING)
     plan = SamplePlan.of(environment_class, config, config.seed_list)
-    after, _, _ = pretrain_module.run_epoch(before, 0, plan, config, stopwatch)
+    after, *_ = pretrain_module.run_epoch(before, 0, plan, config, stopwatch)
     assert jax.tree.structure(after) == jax.tree.structure(before)
     types = [[str(leaf.aval) for leaf in jax.tree.leaves(state.learners)] for state in (before, after)]
     assert types[0] == types[1]

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from alphamepol.errors import InputError
 from alphamepol.settings.fields import check_field_above_zero, check_field_at_least, check_field_is_multiple
@@ -65,6 +65,7 @@ class PretrainConfig(RunSettings, PolicySettings, SampleSettings, AlphaMepolSett
     ```
     """
 
+    CHANGEABLE: ClassVar[tuple[str, ...]] = (*RunSettings.CHANGEABLE, "coinciding")
     evaluation_batches: int = 40
     """The number of mini-batches per member in the evaluation of the final policies."""
     diagnostics: bool = False

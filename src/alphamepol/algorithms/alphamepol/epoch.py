@@ -5,6 +5,7 @@ seed over this axis; its keyword arguments are the same for all seeds.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -30,15 +31,27 @@ from alphamepol.estimation.knn import Neighbourhood
 from alphamepol.estimation.risk import risk_tail_count
 from alphamepol.measuring.particles import units_of_particles
 from alphamepol.measuring.policy_scales import measure_policy_scales
+from alphamepol.measuring.sample_checks import CoincidenceError
 from alphamepol.measuring.samples import SamplePlan, draw_sample_members
 from alphamepol.runs.loop import LoopState
 from alphamepol.sampling.trajectories import Trajectories
 
 
+class FinishedEpoch(NamedTuple):
+    """The result of an epoch, for all seeds."""
+
+    state: LoopState
+    report: EpochReport
+    trajectories: Trajectories
+    """The samples of the epoch."""
+    plan: SamplePlan
+    """The plan for the next epoch. It has noise from the first epoch on in which particles coincide."""
+
+
 def run_epoch(
     state: LoopState, epoch: int, plan: SamplePlan, config: PretrainConfig, stopwatch: Stopwatch
-) -> tuple[LoopState, EpochReport, Trajectories]:
-    """Improve every seed's policy by one epoch. Return the new state, a report, and the samples of the epoch.
+) -> FinishedEpoch:
+    """Improve every seed's policy by one epoch.
 
     `state.keys` stay the same: the number of the epoch is folded into them. After the update, the scales of the
     policies' memory and inputs are measured again, with the epoch's samples added. The trust region does not limit this
@@ -50,7 +63,14 @@ def run_epoch(
         members, keys = draw_sample_members(state.keys, epoch, plan.environment_class.probabilities, config.minibatches)
         trajectories = plan.collect(policies, members, when, keys=keys)
     with stopwatch.phase(NEIGHBOURS):
-        neighbourhood = plan.measure(trajectories, units_of_particles(policies), when, keys=keys).neighbourhood
+        units = units_of_particles(policies)
+        try:
+            neighbourhood = plan.measure(trajectories, units, when, keys=keys).neighbourhood
+        except CoincidenceError:
+            if config.coinciding == "stop":
+                raise
+            plan = plan.with_noise()
+            neighbourhood = plan.measure(trajectories, units, when, keys=keys).neighbourhood
     with stopwatch.phase(LEARNING):
         learners, report = wait_for_devices(
             improve_all_seeds(state.learners, trajectories, neighbourhood, config, keys=keys)
@@ -59,7 +79,7 @@ def run_epoch(
         if policies.memory is not None or policies.scaling is not None:
             rescaled = measure_policy_scales(learners.policy, trajectories)
             learners = eqx.tree_at(lambda learners: learners.policy, learners, rescaled)
-    return LoopState(learners, state.keys), report, trajectories
+    return FinishedEpoch(LoopState(learners, state.keys), report, trajectories, plan)
 
 
 def improve_all_seeds(

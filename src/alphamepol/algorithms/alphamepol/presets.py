@@ -23,6 +23,7 @@ OWN = PretrainConfig(
     learning_rate=3e-5,
     initial_log_std=-0.5,
     normalise=True,
+    coinciding="noise",
 )
 """The settings for a class that the paper does not have. The units of such a class are not known."""
 

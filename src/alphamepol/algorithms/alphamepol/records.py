@@ -1,5 +1,6 @@
-"""The records of a run of pre-training: the metrics of each epoch, and the summary of the run."""
+"""The records of a run of pre-training: the metrics of each epoch, the best policies, and the summary of the run."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -9,12 +10,17 @@ from jaxtyping import Array, Float
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.update import EpochReport
-from alphamepol.environments.host import AnyClass
+from alphamepol.errors import InputError
 from alphamepol.measuring.exploration import Evaluation
-from alphamepol.policies.policy import Policy
+from alphamepol.measuring.samples import SamplePlan
+from alphamepol.policies.files import load_policies_together
+from alphamepol.policies.policy import Policy, unstack_policies
 from alphamepol.policies.policy_kinds import GaussianPolicy
+from alphamepol.runs.checkpoints import checkpoint_policies_file
 from alphamepol.runs.context import RunContext
+from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.loop import LoopState
+from alphamepol.runs.metrics import read_metrics
 from alphamepol.sampling.trajectories import Trajectories
 
 FIRST_EPOCHS = 10
@@ -23,9 +29,63 @@ FIRST_EPOCHS = 10
 The members in these tails are those that the run learned from at its beginning."""
 
 
+class BestPolicies:
+    """The policy of each seed with the highest objective so far. The samples of an epoch tell the objective."""
+
+    def __init__(self, folder: RunFolder, seeds: Sequence[int]):
+        """Read the best policies from the newest checkpoint of a resumed run; there are none yet in a new run."""
+        self._seeds = seeds
+        self._policies: dict[int, Policy] = {}
+        self._records: dict[int, tuple[float, int]] = {}
+        try:
+            saved = folder.saved_checkpoint()
+            named = load_policies_together(checkpoint_policies_file(folder.checkpoints, *saved))
+        except InputError:
+            return
+        self._policies = {seed: named[f"best-seed-{seed}"] for seed in seeds if f"best-seed-{seed}" in named}
+        for line in read_metrics(folder.metrics) if self._policies else ():
+            if line["epoch"] < saved.done:
+                self._improves(line)
+
+    def _improves(self, line: dict[str, Any]) -> bool:
+        seed, objective = line["seed"], line["objective"]
+        improves = seed not in self._records or objective > self._records[seed][0]
+        if improves:
+            self._records[seed] = objective, line["epoch"]
+        return improves
+
+    def record(self, policies: Policy, lines: Sequence[dict[str, Any]]) -> None:
+        """Take the policies that sampled an epoch, and the lines of this epoch."""
+        improved = [line["seed"] for line in lines if self._improves(line)]
+        if improved:
+            named = unstack_policies(policies, [str(seed) for seed in self._seeds])
+            self._policies |= {seed: named[str(seed)] for seed in improved}
+
+    def by_name(self) -> dict[str, Policy]:
+        """Return the best policies by the names of their files."""
+        return {f"best-seed-{seed}": policy for seed, policy in self._policies.items()}
+
+    def summarise(self) -> dict[str, Any]:
+        """Return the entries of summary.json: the objective of each seed's best policy, and after how many epochs."""
+        records = [self._records[seed] for seed in self._seeds if seed in self._records]
+        return {
+            "best_objective": [objective for objective, _ in records],
+            "best_epoch": [epoch for _, epoch in records],
+        }
+
+
+def first_noisy_epoch(folder: RunFolder) -> int | None:
+    """Return the first epoch in which particles coincided and got noise, as metrics.jsonl says; None if there is none.
+
+    In a resumed run, the file may have lines of epochs that will be computed again. They will be the same.
+    """
+    lines = read_metrics(folder.metrics) if folder.metrics.is_file() else []
+    return next((int(line["epoch"]) for line in lines if "feature_noise" in line), None)
+
+
 def alphamepol_record_lines(
     epoch: int,
-    environment_class: AnyClass,
+    plan: SamplePlan,
     config: PretrainConfig,
     trajectories: Trajectories,
     report: EpochReport,
@@ -38,7 +98,7 @@ def alphamepol_record_lines(
     learned from `epoch` epochs before. `objective_after`, `kl`, `effective_share` and `sigma` describe the policy after
     the update. `seconds` are those of all seeds together.
     """
-    names = environment_class.names
+    names, noise = plan.environment_class.names, plan.settings.feature_noise
     # All numbers come from the device in one transfer, which is faster than one transfer per number.
     policies = state.learners.policy
     report, members, sigma = jax.device_get((report, trajectories.members, _recorded_sigma(policies)))
@@ -64,6 +124,7 @@ def alphamepol_record_lines(
                 "iterations": int(report.iterations[i]),
                 "backtracks": int(report.backtracks[i]),
                 **({} if sigma is None else {"sigma": sigma[i].tolist()}),
+                **({"feature_noise": noise} if noise > config.feature_noise else {}),
                 "seconds": seconds,
             }
         )
@@ -79,9 +140,15 @@ def _recorded_sigma(policies: Policy) -> Float[Array, "seeds action"] | None:
 
 
 def summarise_alphamepol_records(
-    config: PretrainConfig, evaluation: Evaluation, metrics: list[dict[str, Any]], context: RunContext
+    config: PretrainConfig,
+    evaluation: Evaluation,
+    metrics: list[dict[str, Any]],
+    best: BestPolicies,
+    context: RunContext,
 ) -> dict[str, Any]:
     """Return the content of summary.json: the final numbers of a run."""
+    since = next((line["epoch"] for line in metrics if "feature_noise" in line), config.epochs)
+    noise = {"feature_noise_since": since} if evaluation.feature_noise > config.feature_noise else {}
     first = [line for line in metrics if line["epoch"] < FIRST_EPOCHS]
     steps = config.epochs * config.trajectories * config.horizon * config.seeds
     return {
@@ -96,6 +163,8 @@ def summarise_alphamepol_records(
             ]
             for name in evaluation.members
         },
+        **noise,
+        **best.summarise(),
         "evaluation_batches": config.evaluation_batches,
         **context.totals(steps),
     }

@@ -1,5 +1,7 @@
 """The run of pre-training: a loop over epochs that can be interrupted and resumed at any epoch."""
 
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,8 +13,18 @@ import numpy as np
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.epoch import run_epoch
 from alphamepol.algorithms.alphamepol.presets import preset, usual_preset
-from alphamepol.algorithms.alphamepol.records import alphamepol_record_lines, summarise_alphamepol_records
-from alphamepol.algorithms.alphamepol.start import check_pretraining_start, start_pretraining
+from alphamepol.algorithms.alphamepol.records import (
+    BestPolicies,
+    alphamepol_record_lines,
+    first_noisy_epoch,
+    summarise_alphamepol_records,
+)
+from alphamepol.algorithms.alphamepol.start import (
+    check_given_policies,
+    check_pretraining_start,
+    settings_of_given_policies,
+    start_pretraining,
+)
 from alphamepol.compute.stopwatch import DIAGNOSTICS, EVALUATION, LEARNING, NEIGHBOURS, SAMPLING
 from alphamepol.compute.trees import take_from_trees
 from alphamepol.environments.host import AnyClass
@@ -24,18 +36,32 @@ from alphamepol.figures.histogram import draw_entropy_histogram
 from alphamepol.figures.tables import epoch_table, evaluation_table
 from alphamepol.measuring.evaluation_files import save_evaluation
 from alphamepol.measuring.exploration import measure_exploration
+from alphamepol.measuring.particles import units_of_particles
 from alphamepol.measuring.samples import SamplePlan
 from alphamepol.policies.files import save_policy
-from alphamepol.policies.policy import Policy
-from alphamepol.runs.context import RunContext, Work, running_in_context
+from alphamepol.policies.policy import Policy, unstack_policies
+from alphamepol.runs.callbacks import Callback, LogTarget
+from alphamepol.runs.context import RunContext, Way, Work, running_in_context
 from alphamepol.runs.description import describe_run
 from alphamepol.runs.device_count import check_device_count
 from alphamepol.runs.folder import RunFolder, class_in_folder_name, default_run_folder
 from alphamepol.runs.loop import Loop, LoopState, run_loop
 from alphamepol.runs.metrics import read_metrics
 from alphamepol.runs.progress import counted
+from alphamepol.runs.sources import (
+    Given,
+    describe_source,
+    joined_source_names,
+    keep_source_of_run,
+    read_source,
+    say_checkpoints_of_sources,
+    source_of_resumed_run,
+)
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.settings.conversion import settings_to_dict
+from alphamepol.settings.samples import NOISE_IF_COINCIDING, settings_with_noise
+
+NOISE_NOTICE = f"noise of {NOISE_IF_COINCIDING:g} particle units is added to all particles from then on"
 
 
 @dataclass(frozen=True)
@@ -54,9 +80,13 @@ def pretrain(
     environment_class: AnyClass | str,
     config: PretrainConfig | None = None,
     *,
+    init: Given | None = None,
+    checkpoint: int | None = None,
     folder: str | Path | None = None,
     resume: bool = False,
     devices: int = 1,
+    log: LogTarget = "tensorboard",
+    callbacks: Sequence[Callback] = (),
     quiet: bool = False,
 ) -> PretrainRun:
     """Pre-train one policy per seed on a class of environments, and save everything in a run folder.
@@ -69,11 +99,21 @@ def pretrain(
     - `environment_class`: a class of environments or its name.
     - `config`: the settings, e.g. `preset("quick", "multigrid")` or `PretrainConfig(alpha=0.2, epochs=50)`. The default
       is the preset `"paper"` if the class has it, else `"own"`.
+    - `init`: the policy to begin with instead of an untrained one: the folder of a run that trained policies, a policy
+      file, the name of a released policy, a policy, or a dict of policies by seed. The memory, the scales and the
+      network of the run are those of this policy; the fields `memory`, `recurrent_units`, `normalise`, `hidden` and
+      `initial_mean` of `config` are not used.
+    - `checkpoint`: the number of epochs after which the run `init` saved the policy. The default is the final policy,
+      or the newest checkpoint of a run that has not ended.
     - `folder`: the run folder. The default is `runs/CLASS-alpha-α-seed-FIRST`. With memory it is
-      `runs/CLASS-alpha-α-MEMORY-seed-FIRST`.
-    - `resume`: continue the run in that folder. A finished run is only read.
+      `runs/CLASS-alpha-α-MEMORY-seed-FIRST`. With `init` its name ends in `-from-INIT`.
+    - `resume`: continue the run in that folder, or start it if there is none. A finished run is only read, unless
+      `config` has more epochs than before.
     - `devices`: the number of devices. The seeds are spread over the devices if their number is a multiple of
       `devices`. Otherwise the number of mini-batches must be a multiple of `devices`, and these are spread.
+    - `log`: the program that metrics and pictures are written for, besides metrics.jsonl: `"tensorboard"`, `"wandb"`
+      (Weights & Biases) or `"none"`.
+    - `callbacks`: functions that are called after every epoch with a `FinishedStep`. They can stop the run.
     - `quiet`: show no progress.
 
     **Returns**
@@ -105,12 +145,23 @@ def pretrain(
     config = config or preset(usual_preset(name), name)
     config.check()
     environment_class = make_class(environment_class, config.probabilities)
+    memory = "" if config.memory == "none" else config.memory
+    words = class_in_folder_name(name), f"alpha-{config.alpha:g}", memory, f"seed-{config.seed}"
+    source = None if init is None else read_source(init, checkpoint=checkpoint)
+    if source is not None:
+        words = *words, f"from-{joined_source_names([source])}"
+    run_folder = RunFolder(folder or default_run_folder(*words))
+    way = Way(resume, devices, quiet, log, callbacks)
+    way.check()
+    given = None
+    if source is not None:
+        source = source_of_resumed_run(source, run_folder)
+        say_checkpoints_of_sources([source], quiet=quiet)
+        given = check_given_policies(source, environment_class)
+        config = settings_of_given_policies(config, given)
     check_device_count(devices, environment_class, {"seeds": config.seeds, "mini-batches": config.minibatches})
     check_pretraining_start(environment_class, config)
     plan = SamplePlan.of(environment_class, config, config.seed_list)
-    memory = "" if config.memory == "none" else config.memory
-    words = class_in_folder_name(name), f"alpha-{config.alpha:g}", memory, f"seed-{config.seed}"
-    run_folder = RunFolder(folder or default_run_folder(*words))
     description = describe_run(
         "pretrain",
         environment_class.name,
@@ -118,57 +169,83 @@ def pretrain(
             "members": list(environment_class.names),
             "members_sha256": environment_class.fingerprint,
             "probabilities": list(environment_class.probabilities),
+            **describe_source(source),
             "config": settings_to_dict(config),
         },
     )
-    with run_folder.claim(description, resume=resume) as to_do:
+    with run_folder.claim(description, resume=resume, length="epochs", changeable=config.CHANGEABLE) as to_do:
         if to_do:
+            keep_source_of_run(source, run_folder)
             title = (
                 f"{config.label} on {environment_class.name}, {config.epochs} epochs, "
                 f"{counted(config.seeds, 'seed')}, in {run_folder.path}"
             )
             work = Work(title, "epoch", config.epochs, (SAMPLING, NEIGHBOURS, LEARNING))
-            precision = config.matmul_precision
-            with running_in_context(run_folder, work, precision=precision, quiet=quiet, devices=devices) as context:
-                _run_pretraining(plan, config, context)
+            with running_in_context(run_folder, work, way, precision=config.matmul_precision) as context:
+                _run_pretraining(plan, config, given, context)
     return PretrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies())
 
 
-def _run_pretraining(plan: SamplePlan, config: PretrainConfig, context: RunContext) -> None:
+def _run_pretraining(
+    plan: SamplePlan, config: PretrainConfig, given: Mapping[int, Policy] | None, context: RunContext
+) -> None:
     environment_class, folder, stopwatch = plan.environment_class, context.folder, context.stopwatch
+    best = BestPolicies(folder, config.seed_list)
+    noisy_since = first_noisy_epoch(folder)
 
     def step(state: LoopState, epoch: int):
+        nonlocal noisy_since
         lap = stopwatch.lap()
-        improved, report, trajectories = run_epoch(state, epoch, plan, config, stopwatch)
-        lines = alphamepol_record_lines(epoch, environment_class, config, trajectories, report, improved, lap())
+        noisy = noisy_since is not None and epoch >= noisy_since
+        done = run_epoch(state, epoch, plan.with_noise() if noisy else plan, config, stopwatch)
+        used, trajectories = done.plan, done.trajectories
+        lines = alphamepol_record_lines(epoch, used, config, trajectories, done.report, done.state, lap())
+        if used.settings.feature_noise > config.feature_noise and not noisy:
+            noisy_since = epoch
+            context.progress.say(f"epoch {epoch}: particles coincide; {NOISE_NOTICE}")
+        best.record(state.learners.policy, lines)
         if config.diagnostics:
             # This imports SciPy's optimisation. Runs without diagnostics start a sixth of a second earlier without it.
             from alphamepol.algorithms.alphamepol.diagnostics import epoch_diagnostics
 
             with stopwatch.phase(DIAGNOSTICS):
-                found = epoch_diagnostics(state, epoch, plan, config, trajectories, report)
+                found = epoch_diagnostics(state, epoch, used, config, trajectories, done.report)
             lines = [{**line, "diagnostics": of_seed} for line, of_seed in zip(lines, found, strict=True)]
-        return improved, lines, partial(_draw_visits_in_run, environment_class, trajectories)
+        return done.state, lines, partial(_draw_visits_in_run, environment_class, trajectories)
+
+    def policies_of(state: LoopState) -> dict[str, Policy]:
+        last = unstack_policies(state.learners.policy, [f"seed-{seed}" for seed in config.seed_list])
+        return last | best.by_name()
 
     loop = Loop(
         unit="epoch",
         total=config.epochs,
         checkpoint_every=config.checkpoint_every,
-        start=lambda: start_pretraining(environment_class, config),
-        template=lambda: start_pretraining(environment_class, config, look=False),
+        keep_checkpoints=config.keep_checkpoints,
+        start=lambda: start_pretraining(environment_class, config, given),
+        template=lambda: start_pretraining(environment_class, config, given, look=False),
         step=step,
+        policies=policies_of,
         show=partial(epoch_table, environment_class),
         labels=("seed",),
     )
-    state = run_loop(loop, context)
+    state, epochs = run_loop(loop, context)
+    config = dataclasses.replace(config, epochs=epochs)
     with stopwatch.phase(EVALUATION):
-        policies = {seed: take_from_trees(state.learners.policy, i) for i, seed in enumerate(config.seed_list)}
+        named = policies_of(state)
         # The policies are saved before the evaluation, so that a failure there does not lose them.
-        for seed, policy in policies.items():
-            save_policy(policy, folder.policy(seed))
+        for name, policy in named.items():
+            save_policy(policy, folder.policies / f"{name}.safetensors")
+        policies = {seed: named[f"seed-{seed}"] for seed in config.seed_list}
         batches, track = config.evaluation_batches, context.progress.evaluating
         evaluation = measure_exploration(
-            policies, environment_class, config, alpha=config.alpha, batches=batches, track=track
+            policies,
+            environment_class,
+            config if noisy_since is None else settings_with_noise(config),
+            alpha=config.alpha,
+            batches=batches,
+            units=units_of_particles(policies[config.seed]),
+            track=track,
         )
         save_evaluation(evaluation, folder.evaluation)
     context.interrupts.check()
@@ -179,8 +256,10 @@ def _run_pretraining(plan: SamplePlan, config: PretrainConfig, context: RunConte
         draw_diagnostics_curves(metrics, folder.figures)
     draw_entropy_histogram({config.label: evaluation}, folder.figures)
     draw_heat_maps({config.label: evaluation}, environment_class, folder.figures)
-    summary = summarise_alphamepol_records(config, evaluation, metrics, context)
+    summary = summarise_alphamepol_records(config, evaluation, metrics, best, context)
     context.finish(summary, evaluation_table(evaluation, f"final policies of {config.label}"))
+    if "feature_noise_since" in summary:
+        context.progress.say(f"particles coincided in epoch {summary['feature_noise_since']}; {NOISE_NOTICE}")
 
 
 def _draw_visits_in_run(environment_class: AnyClass, trajectories: Trajectories) -> dict[str, np.ndarray]:

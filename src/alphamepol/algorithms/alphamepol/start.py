@@ -1,6 +1,7 @@
-"""The state that pre-training begins with: fresh policies, and Adam moments of zero."""
+"""The state that pre-training begins with: fresh or given policies, and Adam moments of zero."""
 
 import dataclasses
+from collections.abc import Mapping
 
 import equinox as eqx
 import gymnasium
@@ -18,35 +19,72 @@ from alphamepol.compute.trees import take_from_trees
 from alphamepol.environments.horizons import check_horizon
 from alphamepol.environments.host import AnyClass
 from alphamepol.errors import InputError
+from alphamepol.measuring.particles import class_particle_units, particle_size
 from alphamepol.measuring.samples import draw_sample_members
 from alphamepol.policies.networks import feed_network
-from alphamepol.policies.policy import Policy
+from alphamepol.policies.policy import Policy, stack_policies
 from alphamepol.policies.policy_kinds import GaussianPolicy
-from alphamepol.policies.shape import policy_shape
+from alphamepol.policies.shape import check_policy_shape, policy_shape
 from alphamepol.runs.loop import LoopState
-from alphamepol.runs.untrained import FirstLook, untrained_particle_deviation, untrained_policies_for_class
+from alphamepol.runs.sources import Source
+from alphamepol.runs.untrained import FirstLook, untrained_policies_for_class
 
 
-def start_pretraining(environment_class: AnyClass, config: PretrainConfig, *, look: bool = True) -> LoopState:
-    """Return the state before epoch 0: fresh policies, and Adam moments of zero.
+def start_pretraining(
+    environment_class: AnyClass, config: PretrainConfig, given: Mapping[int, Policy] | None = None, *, look: bool = True
+) -> LoopState:
+    """Return the state before epoch 0: fresh or given policies, and Adam moments of zero.
 
-    If `initial_mean` is given, the mean of each policy is regressed to it. If `look` is false, the class is not sampled
-    to measure scales, and only the shapes of the state are right.
+    The seeds take the given policies in turn; a seed that `given` has takes its own. If `initial_mean` is given, the
+    mean of each policy is regressed to it. If `look` is false, the class is not sampled to measure scales, and only the
+    shapes of the state are right.
     """
     keys = split_keys_by_purpose(seed_keys(config.seed_list))
     build_keys, regress_keys = _split_start_keys(keys.policy)
-    members, _ = draw_sample_members(keys.policy, 0, environment_class.probabilities, config.minibatches)
-    first = FirstLook(members, config.batch, config.horizon) if look else None
-    policies = untrained_policies_for_class(build_keys, environment_class, config.policy, first, config.encoder)
-    if look and policies.scaling is not None:
-        unit = jnp.tile(untrained_particle_deviation(environment_class, config.policy, config), (config.seeds, 1))
-        policies = eqx.tree_at(lambda policies: policies.scaling.particle_deviation, policies, unit)
+    if given:
+        in_turn = list(given.values())
+        chosen = [given.get(seed, in_turn[i % len(in_turn)]) for i, seed in enumerate(config.seed_list)]
+        policies = stack_policies(chosen)
+    else:
+        members, _ = draw_sample_members(keys.policy, 0, environment_class.probabilities, config.minibatches)
+        first = FirstLook(members, config.batch, config.horizon) if look else None
+        policies = untrained_policies_for_class(build_keys, environment_class, config.policy, first, config.encoder)
+    if policies.scaling is not None:
+        features = particle_size(environment_class, config.encoder)
+        unit = class_particle_units(environment_class, config) if look else jnp.ones(features)
+        units = jnp.tile(unit, (config.seeds, 1))
+        policies = eqx.tree_at(lambda policies: policies.scaling.particle_deviation, policies, units)
     if config.initial_mean != "none":
         space = environment_class[0].observation_space
         assert isinstance(space, gymnasium.spaces.Box)  # `check_pretraining_start` has checked this
         target, low, high = (jnp.array(part, float) for part in (config.initial_mean, space.low, space.high))
         policies = _regress_start_policies(policies, regress_keys, target, low, high)
     return LoopState(start_learners(policies), keys.epochs)
+
+
+def check_given_policies(source: Source, environment_class: AnyClass) -> Mapping[int, Policy]:
+    """Return the policies that pre-training is to begin with.
+
+    Raises an `InputError` if there are none, or if they cannot act in the class.
+    """
+    if not source.policies:
+        raise InputError("init: random was given; leave out --init to begin with an untrained policy")
+    for policy in source.policies.values():
+        check_policy_shape(policy, environment_class, f"init {source.name}")
+    return source.policies
+
+
+def settings_of_given_policies(config: PretrainConfig, given: Mapping[int, Policy]) -> PretrainConfig:
+    """Return the settings of a run that begins with given policies: memory, scaling and network are theirs."""
+    policy = next(iter(given.values()))
+    return dataclasses.replace(
+        config,
+        hidden=tuple(layer.out_features for layer in policy.layers[:-1]),
+        memory="none" if policy.memory is None else policy.memory.kind,
+        recurrent_units=(policy.memory and policy.memory.units) or config.recurrent_units,
+        normalise=policy.scaling is not None,
+        initial_mean="none",
+    )
 
 
 def untrained_start_policies(environment_class: AnyClass, config: PretrainConfig) -> dict[int, Policy]:

@@ -1,5 +1,6 @@
 """The run of DIAYN: its loop over epochs, its files and its summary."""
 
+import dataclasses
 from functools import partial
 from typing import Any
 
@@ -28,7 +29,7 @@ from alphamepol.figures.curves import draw_discriminability_curve
 from alphamepol.figures.skills import draw_skill_trails
 from alphamepol.figures.tables import diayn_epoch_table
 from alphamepol.policies.files import save_policy
-from alphamepol.policies.policy import Policy
+from alphamepol.policies.policy import Policy, unstack_policies
 from alphamepol.runs.context import RunContext
 from alphamepol.runs.loop import Loop, LoopState, run_loop
 
@@ -60,30 +61,43 @@ def run_diayn(environment_class: EnvironmentClass, config: DiaynConfig, context:
         unit="epoch",
         total=config.epochs,
         checkpoint_every=10 * config.checkpoint_every,
+        keep_checkpoints=config.keep_checkpoints,
         start=partial(start_diayn_epochs, environment_class, config),
         template=partial(start_diayn_epochs, environment_class, config),
         step=step,
+        policies=partial(_policies_of_diayn_run, config),
         show=diayn_epoch_table,
         labels=("seed",),
     )
-    state = run_loop(loop, context)
+    state, epochs = run_loop(loop, context)
+    config = dataclasses.replace(config, epochs=epochs)
     context.progress.say("saving policies and drawing figures")
-    policies: list[list[Policy]] = []
     for number, seed in enumerate(config.seed_list):
-        networks = take_from_trees(state.learners.state.networks, number)
-        save_discriminator(networks.discriminator, folder.discriminator(seed))
-        policies.append([policy_of_diayn_skill(networks.actor, skill, config.skills) for skill in range(config.skills)])
-        for skill, policy in enumerate(policies[-1]):
-            save_policy(policy, folder.policy(seed, skill))
+        discriminator = take_from_trees(state.learners.state.networks.discriminator, number)
+        save_discriminator(discriminator, folder.discriminator(seed))
+    named = _policies_of_diayn_run(config, state)
+    for name, policy in named.items():
+        save_policy(policy, folder.policies / f"{name}.safetensors")
         context.interrupts.check()
     (values,) = metatraining_record_curves(folder, config, "discriminability")
     draw_discriminability_curve(values, config.skills, folder.figures)
     key = split_keys_by_purpose(state.keys).evaluation[0]
-    trails = diayn_skill_trails(policies[0], environment_class, config.horizon, key=key)
+    of_first = [named[f"seed-{config.seed}-skill-{skill}"] for skill in range(config.skills)]
+    trails = diayn_skill_trails(of_first, environment_class, config.horizon, key=key)
     draw_skill_trails(trails, environment_class, folder.figures)
     return {
         "final": final_metatraining_records({"discriminability": values}),
         **context.totals(config.epochs * config.steps * config.seeds),
         "skills": config.skills,
         "discriminability": values.tolist(),
+    }
+
+
+def _policies_of_diayn_run(config: DiaynConfig, state: LoopState) -> dict[str, Policy]:
+    """Return the policy of every skill and seed: the first skill of all seeds, then the second, and so on."""
+    actors = unstack_policies(state.learners.state.networks.actor, [f"seed-{seed}" for seed in config.seed_list])
+    return {
+        f"{name}-skill-{skill}": policy_of_diayn_skill(actor, skill, config.skills)
+        for skill in range(config.skills)
+        for name, actor in actors.items()
     }

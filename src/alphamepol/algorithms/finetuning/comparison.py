@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from alphamepol.algorithms.finetuning.iteration import Plan
-from alphamepol.algorithms.finetuning.run import FinetuneRun, Way, run_finetuning_from_source
+from alphamepol.algorithms.finetuning.run import FinetuneRun, run_finetuning_from_source
 from alphamepol.errors import InputError
 from alphamepol.figures.returns import draw_returns
 from alphamepol.figures.tables import finetune_table, print_table
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
 from alphamepol.files.locks import folder_lock_held, is_empty_but_for_lock
+from alphamepol.runs.context import Way
 from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
 from alphamepol.runs.progress import counted
 from alphamepol.runs.sources import Source, distinct_source_labels, short_source_names
@@ -46,9 +47,7 @@ def _compare_finetuned_sources(
 ) -> FinetuneComparison:
     runs = {}
     for name, source in sources.items():
-        # With `resume`, runs that were started are continued, and the others are started.
-        begun = way.resume and (folder / name / "config.json").is_file()
-        runs[name] = run_finetuning_from_source(source, plan, folder / name, Way(begun, way.devices, way.quiet))
+        runs[name] = run_finetuning_from_source(source, plan, folder / name, way)
         received.check()
     labels = dict(zip(sources, distinct_source_labels(list(sources.values())), strict=True))
     tasks = [task.describe() for task in plan.tasks]
@@ -62,10 +61,8 @@ def _compare_finetuned_sources(
 
 
 def _check_comparison_folder(folder: Path, names: Sequence[str], *, resume: bool) -> None:
-    begun = [name for name in names if (folder / name / "config.json").is_file()]
-    if resume and not begun:
-        raise InputError(f"folder: {folder} holds no run to resume; leave out --resume to start one")
-    if not resume and folder.exists() and (not folder.is_dir() or not is_empty_but_for_lock(folder)):
+    begun = resume and any((folder / name / "config.json").is_file() for name in names)
+    if not begun and folder.exists() and (not folder.is_dir() or not is_empty_but_for_lock(folder)):
         raise InputError(
             f"folder: {folder} is not empty; choose another --folder, or continue what it holds with --resume"
         )

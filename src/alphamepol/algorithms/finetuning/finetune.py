@@ -10,7 +10,7 @@ from alphamepol.algorithms.finetuning.config import FinetuneConfig
 from alphamepol.algorithms.finetuning.finetuner import FineTuner, find_finetuner
 from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT
 from alphamepol.algorithms.finetuning.iteration import Plan
-from alphamepol.algorithms.finetuning.run import FinetuneRun, Way, run_finetuning_from_source
+from alphamepol.algorithms.finetuning.run import FinetuneRun, run_finetuning_from_source
 from alphamepol.algorithms.finetuning.tasks import finetuning_tasks
 from alphamepol.environments.horizons import check_horizon, check_horizon_of_reward
 from alphamepol.environments.host import AnyClass
@@ -21,9 +21,11 @@ from alphamepol.environments.tasks import Task
 from alphamepol.errors import InputError
 from alphamepol.policies.policy import Policy
 from alphamepol.policies.shape import check_policy_shape
+from alphamepol.runs.callbacks import Callback, LogTarget
+from alphamepol.runs.context import Way
 from alphamepol.runs.device_count import check_device_count
 from alphamepol.runs.folder import default_run_folder
-from alphamepol.runs.sources import Given, Source, common_class_of_sources, joined_source_names, read_source
+from alphamepol.runs.sources import Given, Source, common_class_of_sources, joined_source_names, read_sources
 
 
 @overload
@@ -35,9 +37,12 @@ def finetune(
     algorithm: str | FineTuner[Any] = DEFAULT,
     environment_class: AnyClass | str | None = None,
     tasks: Sequence[Task] | None = None,
+    checkpoint: int | None = None,
     folder: str | Path | None = None,
     resume: bool = False,
     devices: int = 1,
+    log: LogTarget = "tensorboard",
+    callbacks: Sequence[Callback] = (),
     quiet: bool = False,
 ) -> FinetuneRun: ...
 
@@ -51,9 +56,12 @@ def finetune(
     algorithm: str | FineTuner[Any] = DEFAULT,
     environment_class: AnyClass | str | None = None,
     tasks: Sequence[Task] | None = None,
+    checkpoint: int | None = None,
     folder: str | Path | None = None,
     resume: bool = False,
     devices: int = 1,
+    log: LogTarget = "tensorboard",
+    callbacks: Sequence[Callback] = (),
     quiet: bool = False,
 ) -> FinetuneComparison: ...
 
@@ -66,9 +74,12 @@ def finetune(
     algorithm: str | FineTuner[Any] = DEFAULT,
     environment_class: AnyClass | str | None = None,
     tasks: Sequence[Task] | None = None,
+    checkpoint: int | None = None,
     folder: str | Path | None = None,
     resume: bool = False,
     devices: int = 1,
+    log: LogTarget = "tensorboard",
+    callbacks: Sequence[Callback] = (),
     quiet: bool = False,
 ) -> FinetuneRun | FinetuneComparison:
     """Fine-tune an initial policy on each task separately, and save everything in a run folder.
@@ -87,12 +98,18 @@ def finetune(
       policy in `init`. It is needed if `init` does not tell the class, e.g. for a policy file or `"random"`.
     - `tasks`: your own tasks, all of one type. By default the fields `goals` and `tasks` of the settings decide the
       tasks.
+    - `checkpoint`: the number of steps after which the runs in `init` saved the policies to start from. The default is
+      the final policies, or the newest checkpoint of a run that has not ended.
     - `folder`: the run folder. The default is `runs/finetune-MEMBER-INIT-seed-SEED`, with
       the name of the algorithm before the seed unless it is TRPO. For a list of initial policies,
       each one has its own run folder inside it.
-    - `resume`: continue the run in that folder. A finished run is only read.
+    - `resume`: continue the run in that folder, or start it if there is none. A finished run is only read, unless
+      `config` has more iterations than before.
     - `devices`: the number of devices, over which the tasks and their seeds are spread. The number of tasks times seeds
       must be a multiple of `devices`.
+    - `log`: the program that metrics are written for, besides metrics.jsonl: `"tensorboard"`, `"wandb"` (Weights &
+      Biases) or `"none"`.
+    - `callbacks`: functions that are called after every iteration with a `FinishedStep`. They can stop the run.
     - `quiet`: show no progress.
 
     **Returns**
@@ -124,7 +141,7 @@ def finetune(
         raise InputError("init: none was given; name the folder of a run, a policy file, or random")
     finetuner = find_finetuner(algorithm) if isinstance(algorithm, str) else algorithm
     random_memory = "none" if config is None else config.memory
-    sources = [read_source(one, random_memory) for one in inits]
+    sources = read_sources(inits, random_memory, checkpoint)
     if environment_class is None:
         environment_class = common_class_of_sources(sources)
     config = config or _usual_settings_of_finetune(environment_class, finetuner)
@@ -133,7 +150,8 @@ def finetune(
     other = "" if finetuner.name == DEFAULT else finetuner.name
     words = "finetune", plan.member, joined_source_names(sources), other, f"seed-{config.seed}"
     path = Path(folder) if folder else default_run_folder(*words)
-    way = Way(resume, devices, quiet)
+    way = Way(resume, devices, quiet, log, callbacks)
+    way.check()
     return (
         compare_finetuning(sources, plan, path, way)
         if several

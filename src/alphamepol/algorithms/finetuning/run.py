@@ -1,5 +1,6 @@
 """The run of fine-tuning from one source: one initial policy, or several that take turns over the tasks."""
 
+import dataclasses
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,21 +13,26 @@ from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT
 from alphamepol.algorithms.finetuning.iteration import Plan, run_finetuning_iteration, start_finetuning_iterations
 from alphamepol.algorithms.finetuning.records import finetuning_record_lines, summarise_finetuning_records
 from alphamepol.compute.stopwatch import LEARNING, SAMPLING
-from alphamepol.compute.trees import take_from_trees
 from alphamepol.environments.host import HostClass
 from alphamepol.environments.tasks import stack_tasks
 from alphamepol.figures.returns import draw_returns
 from alphamepol.figures.tables import finetune_table, iteration_table
 from alphamepol.files.arrays import pack_arrays
-from alphamepol.policies.files import load_policy, save_policy
-from alphamepol.policies.policy import Policy
-from alphamepol.runs.context import RunContext, Work, running_in_context
+from alphamepol.policies.files import read_policy_file, save_policy
+from alphamepol.policies.policy import Policy, unstack_policies
+from alphamepol.runs.context import RunContext, Way, Work, running_in_context
 from alphamepol.runs.description import describe_run
 from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.loop import Loop, LoopState, run_loop
 from alphamepol.runs.metrics import read_metrics
 from alphamepol.runs.progress import counted
-from alphamepol.runs.sources import Source
+from alphamepol.runs.sources import (
+    Source,
+    describe_source,
+    keep_source_of_run,
+    say_checkpoints_of_sources,
+    source_of_resumed_run,
+)
 from alphamepol.settings.conversion import settings_to_dict
 
 
@@ -55,23 +61,15 @@ class FinetuneRun:
         - `seed`: the seed. The default is the first seed of the run.
         """
         first: int = self.summary["seeds"][0]
-        return load_policy(
-            RunFolder(self.folder).policies / _policy_file_of_finetuning_run(task, first if seed is None else seed)
-        )
-
-
-@dataclass(frozen=True)
-class Way:
-    """The options of a run that do not change what it computes."""
-
-    resume: bool = False
-    devices: int = 1
-    quiet: bool = False
+        name = f"task-{task}-seed-{first if seed is None else seed}.safetensors"
+        return read_policy_file(RunFolder(self.folder).policies / name)
 
 
 def run_finetuning_from_source(source: Source, plan: Plan, path: Path, way: Way) -> FinetuneRun:
     """Fine-tune from one source according to the plan, in the run folder `path`."""
     config, environment_class, folder = plan.config, plan.environment_class, RunFolder(path)
+    source = source_of_resumed_run(source, folder)
+    say_checkpoints_of_sources([source], quiet=way.quiet)
     member = environment_class[plan.member]
     fingerprint = (
         environment_class.fingerprint if isinstance(environment_class, HostClass) else _sha256_in_finetuning_run(member)
@@ -83,8 +81,7 @@ def run_finetuning_from_source(source: Source, plan: Plan, path: Path, way: Way)
         {
             "member": plan.member,
             "member_sha256": fingerprint,
-            "init": source.name,
-            "init_sha256": _sha256_in_finetuning_run(list(source.policies.values())),
+            **describe_source(source),
             "tasks": [task.describe() for task in plan.tasks],
             "tasks_sha256": _sha256_in_finetuning_run(stack_tasks(plan.tasks)),
             "config": settings_to_dict(config),
@@ -95,11 +92,12 @@ def run_finetuning_from_source(source: Source, plan: Plan, path: Path, way: Way)
         f"{plan.finetuner.label} from {source.label} ({source.name}) in {plan.member}, "
         f"{counted(len(plan.tasks), 'task')}, {config.iterations} iterations, in {folder.path}"
     )
-    with folder.claim(description, resume=way.resume) as to_do:
+    with folder.claim(description, resume=way.resume, length="iterations", changeable=config.CHANGEABLE) as to_do:
         if to_do:
+            keep_source_of_run(source, folder)
             work = Work(title, "iteration", config.iterations, (SAMPLING, LEARNING))
             precision = config.matmul_precision
-            with running_in_context(folder, work, precision=precision, quiet=way.quiet, devices=way.devices) as context:
+            with running_in_context(folder, work, way, precision=precision) as context:
                 _run_finetuning(source, plan, context)
     return FinetuneRun(folder.path, source.label, folder.read_summary())
 
@@ -113,32 +111,33 @@ def _run_finetuning(source: Source, plan: Plan, context: RunContext) -> None:
         improved, report = run_finetuning_iteration(state, iteration, plan, rows, stopwatch)
         return improved, finetuning_record_lines(iteration, config, report, lap()), dict
 
+    def policies_of(state: LoopState) -> dict[str, Policy]:
+        names = [f"task-{task}-seed-{seed}" for task in range(len(plan.tasks)) for seed in config.seed_list]
+        return unstack_policies(state.learners.policy, names)
+
     loop = Loop(
         unit="iteration",
         total=config.iterations,
         checkpoint_every=config.checkpoint_every,
+        keep_checkpoints=config.keep_checkpoints,
         start=lambda: start_finetuning_iterations(policies, plan),
         template=lambda: start_finetuning_iterations(policies, plan, look=False),
         step=step,
+        policies=policies_of,
         show=iteration_table,
         labels=("task", "seed"),
     )
-    state = run_loop(loop, context)
+    state, iterations = run_loop(loop, context)
+    plan = dataclasses.replace(plan, config=dataclasses.replace(config, iterations=iterations))
     context.progress.say("saving policies and drawing figures")
-    for row in range(plan.rows):
-        task, seed = divmod(row, config.seeds)
-        policy = take_from_trees(state.learners.policy, row)
-        save_policy(policy, folder.policies / _policy_file_of_finetuning_run(task, config.seed + seed))
+    for name, policy in policies_of(state).items():
+        save_policy(policy, folder.policies / f"{name}.safetensors")
         context.interrupts.check()
     summary = summarise_finetuning_records(source, plan, read_metrics(folder.metrics), context)
     returns = np.array(summary["returns"])
     draw_returns({source.label: returns}, summary["tasks"], plan.environment_class[plan.member], folder.figures)
     title = f"return in {plan.member}, {counted(len(plan.tasks), 'task')}"
     context.finish(summary, finetune_table({source.label: summary}, title))
-
-
-def _policy_file_of_finetuning_run(task: int, seed: int) -> str:
-    return f"task-{task}-seed-{seed}.safetensors"
 
 
 def _sha256_in_finetuning_run(tree: Any) -> str:

@@ -1,5 +1,6 @@
 """The run of MAML: its loop over iterations, its files and its summary."""
 
+import dataclasses
 from functools import partial
 from typing import Any
 
@@ -13,11 +14,11 @@ from alphamepol.algorithms.metatraining_records import (
     metatraining_record_curves,
     metatraining_record_lines,
 )
-from alphamepol.compute.trees import take_from_trees
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.figures.curves import draw_adaptation_curves
 from alphamepol.figures.tables import meta_iteration_table
 from alphamepol.policies.files import save_policy
+from alphamepol.policies.policy import Policy, unstack_policies
 from alphamepol.runs.context import RunContext
 from alphamepol.runs.loop import Loop, LoopState, run_loop
 
@@ -45,20 +46,26 @@ def run_maml(
         }
         return improved, metatraining_record_lines("iteration", iteration, config, numbers, lap()), dict
 
+    def policies_of(state: LoopState) -> dict[str, Policy]:
+        return unstack_policies(state.learners, [f"seed-{seed}" for seed in config.seed_list])
+
     loop = Loop(
         unit="iteration",
         total=config.iterations,
         checkpoint_every=config.checkpoint_every,
+        keep_checkpoints=config.keep_checkpoints,
         start=partial(start_maml_iterations, environment_class, config),
         template=partial(start_maml_iterations, environment_class, config, look=False),
         step=step,
+        policies=policies_of,
         show=meta_iteration_table,
         labels=("seed",),
     )
-    state = run_loop(loop, context)
+    state, iterations = run_loop(loop, context)
+    config = dataclasses.replace(config, iterations=iterations)
     context.progress.say("saving policies and drawing figures")
-    for number, seed in enumerate(config.seed_list):
-        save_policy(take_from_trees(state.learners, number), folder.policy(seed))
+    for name, policy in policies_of(state).items():
+        save_policy(policy, folder.policies / f"{name}.safetensors")
     before, after = metatraining_record_curves(folder, config, "return_before", "return_after")
     draw_adaptation_curves(before, after, folder.figures)
     tries = 2 * config.iterations * config.tasks * config.trajectories * config.seeds

@@ -1,6 +1,7 @@
 """The run of meta-training: MAML on random goals, DIAYN, or MAML on DIAYN's skills."""
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from alphamepol.environments.registry import registered_name
 from alphamepol.errors import InputError
 from alphamepol.figures.tables import metatrain_table
 from alphamepol.policies.policy import Policy
-from alphamepol.runs.context import RunContext, Work, running_in_context
+from alphamepol.runs.callbacks import Callback, LogTarget
+from alphamepol.runs.context import RunContext, Way, Work, running_in_context
 from alphamepol.runs.description import describe_run
 from alphamepol.runs.device_count import check_device_count
 from alphamepol.runs.folder import RunFolder, class_in_folder_name, default_run_folder
@@ -53,6 +55,8 @@ def metatrain(
     folder: str | Path | None = None,
     resume: bool = False,
     devices: int = 1,
+    log: LogTarget = "tensorboard",
+    callbacks: Sequence[Callback] = (),
     quiet: bool = False,
 ) -> MetatrainRun:
     """Meta-train one policy per seed on a class of environments, and save everything in a run folder.
@@ -70,8 +74,13 @@ def metatrain(
     - `draw_task`: a function `draw_task(member, key=key)`, written in JAX, that draws a task of maml-r in a member. If
       it is not given, tasks are random goals. A resumed run only checks that the name of the function is the same.
     - `folder`: the run folder. If it is not given, it is `runs/CLASS-METHOD-seed-FIRST`, where FIRST is the first seed.
-    - `resume`: continue the run in the folder. A finished run is only read.
+    - `resume`: continue the run in the folder, or start it if there is none. A finished run is only read, unless
+      `config` has more iterations than before (for DIAYN, more epochs).
     - `devices`: the number of devices that share the seeds. The number of seeds must be a multiple of it.
+    - `log`: the program that metrics are written for, besides metrics.jsonl: `"tensorboard"`, `"wandb"` (Weights &
+      Biases) or `"none"`.
+    - `callbacks`: functions that are called after every step with a `FinishedStep`. They can stop the run. They are
+      not called while maml-diayn learns its skills.
     - `quiet`: show no progress.
 
     **Returns**
@@ -119,18 +128,22 @@ def metatrain(
             "config": settings_to_dict(config),
         },
     )
-    with run_folder.claim(description, resume=resume) as to_do:
+    # MAML on the skills of a longer DIAYN would be another run, so that only its own iterations may be more.
+    length = "epochs" if config.method == "diayn" else "iterations"
+    way = Way(resume, devices, quiet, log, callbacks)
+    way.check()
+    with run_folder.claim(description, resume=resume, length=length, changeable=config.CHANGEABLE) as to_do:
         if to_do and config.method == "maml-diayn":
             if given is None:
                 inside = RunFolder(run_folder.path / "diayn")
-                begun = resume and inside.config.is_file()
                 skills = dataclasses.replace(config, method="diayn", normalise=False, memory="none")
-                metatrain(environment_class, skills, folder=inside.path, resume=begun, devices=devices, quiet=quiet)
+                inner = dataclasses.replace(way, resume=True, callbacks=())
+                metatrain(environment_class, skills, folder=inside.path, **vars(inner))
                 given = load_learned_skills(inside, environment_class)
             drawing = _skill_tasks_of_metatraining_run(given, config)
         if to_do:
             work, precision = _work_of_metatraining_run(environment_class, config, run_folder), config.matmul_precision
-            with running_in_context(run_folder, work, precision=precision, quiet=quiet, devices=devices) as context:
+            with running_in_context(run_folder, work, way, precision=precision) as context:
                 _run_metatraining(environment_class, config, drawing, context, work)
     return MetatrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies())
 
