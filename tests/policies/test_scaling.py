@@ -18,13 +18,14 @@ from alphamepol.compute.stopwatch import LEARNING, NEIGHBOURS, SAMPLING, Stopwat
 from alphamepol.environments.gymnasium.gymnasium_class import gymnasium_class
 from alphamepol.errors import InputError
 from alphamepol.measuring.samples import SamplePlan
-from alphamepol.policies.files import load_policy, save_policy
+from alphamepol.policies.files import save_policy
 from alphamepol.policies.memory import ActionRange
 from alphamepol.policies.policy import Policy
 from alphamepol.policies.scaling import Scaling, deviation_for_scaling
 from alphamepol.policies.shape import PolicyShape, fresh_policy
 from alphamepol.policies.stable_baselines3 import to_sb3_zip
 from alphamepol.policies.unscaled import unscaled_policy
+from alphamepol.runs.sources import load_policy
 from alphamepol.settings.policy import PolicySettings
 
 ACTIONS = ActionRange(0, (-3.0, 0.0), (1.0, 10.0))

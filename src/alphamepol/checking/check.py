@@ -29,7 +29,7 @@ from alphamepol.files.json_files import to_json
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.description import describe_run
 from alphamepol.runs.folder import class_in_folder_name, default_run_folder
-from alphamepol.runs.sources import RANDOM, read_source
+from alphamepol.runs.sources import RANDOM, read_sources, say_checkpoints_of_sources
 from alphamepol.settings.conversion import settings_to_dict
 
 EFFORT: dict[str, int] = dict(zip(STAGES, (4, 2, 3, 12, 6, 1), strict=True))
@@ -56,6 +56,7 @@ def check(
     config: PretrainConfig | None = None,
     *,
     run: str | Path | None = None,
+    checkpoint: int | None = None,
     batches: int | None = None,
     folder: str | Path | None = None,
     quiet: bool = False,
@@ -72,6 +73,8 @@ def check(
       the class, and otherwise those of the usual preset of the class.
     - `run`: the policy that collects the samples: a run folder (then the policy of `config.seed` is used), a policy
       file, or the name of a policy that comes with the package. If it is not given, an untrained policy is used.
+    - `checkpoint`: the number of epochs after which the run saved the policy. The default is the final policy, or the
+      newest checkpoint of a run that has not ended.
     - `batches`: the number of mini-batches in each member, at least 2. If it is not given, 12 are sampled, or fewer in
       a class of more than twenty members.
     - `folder`: the folder for the files. By default it is `runs/check-CLASS`, and `RUN/check-CLASS` if `run` is a run
@@ -105,7 +108,7 @@ def check(
         raise InputError(f"batches: {batches} was given; it must be at least 2, because an interval needs several")
     class_name = registered_name(environment_class)
     config = config or usual_preset_settings(class_name, run)
-    label, policy = _policy_to_check_with(run, config.seed)
+    label, policy = _policy_to_check_with(run, config.seed, checkpoint, quiet)
     folder = Path(folder) if folder else _default_check_folder(class_name, run)
     if (folder / "config.json").exists():
         raise InputError(f"folder: {folder} holds a run; choose another --folder")
@@ -131,11 +134,14 @@ def _style_of_checked_finding(finding: Finding) -> str:
     return "bold" if finding.serious else ""
 
 
-def _policy_to_check_with(run: str | Path | None, seed: int) -> tuple[str, Policy | None]:
+def _policy_to_check_with(
+    run: str | Path | None, seed: int, checkpoint: int | None, quiet: bool
+) -> tuple[str, Policy | None]:
     """Return the label of the policy that collects samples, and the policy; None stands for an untrained policy."""
     if run is None or str(run) == RANDOM:
         return f"Random (seed {seed})", None
-    source = read_source(run)
+    (source,) = read_sources([run], checkpoint=checkpoint)
+    say_checkpoints_of_sources([source], quiet=quiet)
     policies = source.policies
     if seed not in policies and len(policies) > 1:
         known = ", ".join(map(str, policies))

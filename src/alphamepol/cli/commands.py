@@ -15,6 +15,7 @@ from alphamepol.algorithms.alphamepol.presets import Preset
 from alphamepol.algorithms.finetuning.config import FinetuneConfig
 from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
+from alphamepol.settings.run import LogTarget
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,25 @@ class Pretrain:
     quick: a small run with one seed, which takes about a minute on two cores;
     own: settings for a class that the paper does not have.
     If it is not given, paper is used for the classes of the paper, and own for all others."""
+    init: str | None = None
+    """The policy to begin with instead of an untrained one: the folder of a run that trained policies, a policy file,
+    or the name of a policy that comes with the package, such as gridworld-slope/alpha-0.2.
+    The memory, the scales and the network are those of this policy.
+    Then --memory, --recurrent-units, --normalise, --hidden and --initial-mean are not used."""
+    checkpoint: int | None = None
+    """The number of epochs or iterations after which the run of --init saved the policy, for example 40.
+    If it is not given, the final policy is used, or the newest checkpoint of a run that has not ended."""
     folder: Path | None = None
     """The run folder. If it is not given, runs/CLASS-alpha-ALPHA-seed-FIRST is used.
-    FIRST is the first seed. For policies with memory, the memory comes after ALPHA."""
+    FIRST is the first seed. For policies with memory, the memory comes after ALPHA.
+    With --init, the name ends in -from-INIT."""
     resume: tyro.conf.FlagCreatePairsOff[bool] = False
     """Continue the run in the folder, or start it if there is none.
     More --epochs than before continue a finished run, too. All other options must be those of the first start,
     except --checkpoint-every, --keep-checkpoints and --coinciding."""
+    log: LogTarget = "tensorboard"
+    """The program that metrics and pictures are written for, besides metrics.jsonl.
+    wandb is Weights & Biases; its environment variables, such as WANDB_MODE=offline, hold its settings."""
     devices: int = 1
     """The number of devices (such as GPUs) of this machine to use.
     The devices share the seeds. If their number is not a multiple of --devices, they share the mini-batches."""
@@ -53,7 +66,14 @@ class Pretrain:
         from alphamepol.algorithms.alphamepol.run import pretrain
 
         done = pretrain(
-            self.environment_class, self.config, folder=self.folder, resume=self.resume, devices=self.devices
+            self.environment_class,
+            self.config,
+            init=self.init,
+            checkpoint=self.checkpoint,
+            folder=self.folder,
+            resume=self.resume,
+            devices=self.devices,
+            log=self.log,
         )
         say_after_command(
             f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/."
@@ -85,6 +105,9 @@ class Check:
     a run folder (then the policy of --seed is used), a policy file,
     or the name of a policy that comes with the package, such as gridworld-slope/alpha-0.2.
     If it is not given, an untrained policy is used."""
+    checkpoint: int | None = None
+    """The number of epochs or iterations after which RUN saved the policy, for example 40.
+    If it is not given, the final policy is used, or the newest checkpoint of a run that has not ended."""
     preset: Preset | None = None
     """The preset, as for `pretrain`; `alphamepol pretrain --help` explains the presets."""
     batches: int | None = None
@@ -97,7 +120,14 @@ class Check:
     def run(self) -> None:
         from alphamepol.checking.check import check
 
-        done = check(self.environment_class, self.config, run=self.run_folder, batches=self.batches, folder=self.folder)
+        done = check(
+            self.environment_class,
+            self.config,
+            run=self.run_folder,
+            checkpoint=self.checkpoint,
+            batches=self.batches,
+            folder=self.folder,
+        )
         say_after_command(
             f"Everything is in {done.folder}: the page is check.html, numbers in check.json, pictures in figures/."
         )
@@ -131,6 +161,9 @@ class Evaluate:
     encoder_seed: int | None = None
     """The seed of the random network that encodes particles which are images.
     If it is not given, the seed of the run is used, and 0 for a policy file."""
+    checkpoint: int | None = None
+    """The number of epochs or iterations after which each RUN saved the policy, for example 40.
+    If it is not given, the final policy is used, or the newest checkpoint of a run that has not ended."""
     batches: int = 40
     """The number of mini-batches that are sampled in each member."""
     folder: Path | None = None
@@ -146,6 +179,7 @@ class Evaluate:
             alpha=self.alpha,
             feature_noise=self.feature_noise,
             encoder_seed=self.encoder_seed,
+            checkpoint=self.checkpoint,
             batches=self.batches,
             folder=self.folder,
         )
@@ -179,6 +213,9 @@ class Finetune:
     environment_class: Annotated[str | None, tyro.conf.arg(name="class", metavar="CLASS")] = None
     """The class to act in. If it is not given, the class of the run is used.
     For policy files and `random` alone, it must be given."""
+    checkpoint: int | None = None
+    """The number of epochs or iterations after which each RUN saved the policy, for example 40.
+    If it is not given, the final policy is used, or the newest checkpoint of a run that has not ended."""
     folder: Path | None = None
     """The run folder. If it is not given, runs/finetune-MEMBER-INIT-seed-SEED is used.
     For another algorithm than trpo, its name comes before the seed."""
@@ -186,6 +223,9 @@ class Finetune:
     """Continue the run in the folder, or start it if there is none.
     More --iterations than before continue a finished run, too.
     All other options must be those of the first start, except --checkpoint-every and --keep-checkpoints."""
+    log: LogTarget = "tensorboard"
+    """The program that metrics and pictures are written for, besides metrics.jsonl.
+    wandb is Weights & Biases; its environment variables, such as WANDB_MODE=offline, hold its settings."""
     devices: int = 1
     """The number of devices (such as GPUs) of this machine to use. The devices share the tasks and their seeds.
     The number of tasks times the number of seeds must be a multiple of --devices."""
@@ -199,9 +239,11 @@ class Finetune:
             self.config,
             algorithm=self.algorithm,
             environment_class=self.environment_class,
+            checkpoint=self.checkpoint,
             folder=self.folder,
             resume=self.resume,
             devices=self.devices,
+            log=self.log,
         )
         say_after_command(
             f"Everything is in {done.folder}: numbers in summary.json, the curves and the map of goals in figures/."
@@ -238,6 +280,9 @@ class Metatrain:
     """Continue the run in the folder, or start it if there is none.
     More --iterations (for diayn, --epochs) than before continue a finished run, too.
     All other options must be those of the first start, except --checkpoint-every and --keep-checkpoints."""
+    log: LogTarget = "tensorboard"
+    """The program that metrics and pictures are written for, besides metrics.jsonl.
+    wandb is Weights & Biases; its environment variables, such as WANDB_MODE=offline, hold its settings."""
     devices: int = 1
     """The number of devices (such as GPUs) of this machine to use.
     The devices share the seeds, whose number must be a multiple of --devices."""
@@ -252,6 +297,7 @@ class Metatrain:
             folder=self.folder,
             resume=self.resume,
             devices=self.devices,
+            log=self.log,
         )
         say_after_command(
             f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/."
@@ -334,14 +380,24 @@ class Export:
     seed: int | None = None
     """The seed of the policy in RUN; for a DIAYN run, the number of the policy.
     If it is not given, the first policy is exported."""
+    checkpoint: int | None = None
+    """The number of epochs or iterations after which RUN saved the policy, for example 40.
+    If it is not given, the final policy is used, or the newest checkpoint of a run that has not ended."""
     environment_class: Annotated[str | None, tyro.conf.arg(name="class", metavar="CLASS")] = None
     """The class whose observation and action spaces are written into an sb3 file.
-    If it is not given, the class of the run is used. For a policy file, it must be given."""
+    If it is not given, the spaces that RUN was trained in are used. For a policy file, it must be given."""
 
     def run(self) -> None:
         from alphamepol.evaluation.export import export
 
-        export(self.run_folder, self.out, self.to, seed=self.seed, environment_class=self.environment_class)
+        export(
+            self.run_folder,
+            self.out,
+            self.to,
+            seed=self.seed,
+            checkpoint=self.checkpoint,
+            environment_class=self.environment_class,
+        )
         say_after_command(f"Written: {self.out}")
 
 

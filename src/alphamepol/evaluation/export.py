@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from alphamepol.environments.class_record import recorded_spaces
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.make import make_class
 from alphamepol.errors import InputError
@@ -42,7 +43,7 @@ def export(
     - `checkpoint`: the number of steps after which the run saved the policy. The default is the final policy, or the
       newest checkpoint of a run that has not ended.
     - `environment_class`: for "sb3", the class in whose spaces the policy acts, or its name. If it is not given, the
-      class of the run is used. A policy file needs it, because the file does not name a class.
+      spaces that the run folder has recorded are used. A policy file that is not in a run folder needs it.
 
     **Raises**
 
@@ -72,6 +73,9 @@ def export(
     policy = choose_policy_of_run(source.policies, seed, source.name)
     if to == "safetensors":
         save_policy(policy, out)
+        return
+    if environment_class is None and source.class_record is not None:
+        write_atomically(out, to_sb3_zip(policy, *recorded_spaces(source.class_record)))
         return
     if environment_class is None and source.class_name is None:
         raise InputError(f"class: none was given, and the policy file {run} does not name one; give it with --class")

@@ -42,6 +42,10 @@ MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}
 PLURALS = {"holds": "hold", "fails": "fail", "undecided": "are undecided"}
 TRAILS = 3
 """The number of trajectories that a replay shows for a method in a member."""
+OTHER_UNITS = (
+    "Other runs of this class were measured in other units. Their entropies cannot be compared with these; "
+    "`alphamepol evaluate RUN RUN` measures all of them in the units of the class."
+)
 WIDTH = 120
 """The longest line of a Markdown file, in characters."""
 
@@ -189,13 +193,25 @@ def report_entropy_tables(stored: Sequence[Stored]) -> Html:
     """Return a table for every class: the entropies of its methods, of Random, of specialists, and the ceiling."""
     explored = [one for one in stored if "entropy" in one.summary and isinstance(one.config, PretrainConfig)]
     parts = []
-    for class_name in dict.fromkeys(one.summary["class"] for one in explored):
-        runs = [one for one in explored if one.summary["class"] == class_name]
+    for class_name, units in dict.fromkeys(map(_reported_class_and_units, explored)):
+        runs = [one for one in explored if _reported_class_and_units(one) == (class_name, units)]
         alone = {_reported_member_alone(one): one for one in runs if _reported_member_alone(one)}
         shared = [one for one in runs if not _reported_member_alone(one)]
         parts += [html_heading(class_name), _report_entropy_table(shared, alone)]
+        if units:
+            parts.append(
+                html_paragraph(f"Particles are in units of {', '.join(f'{unit:.3g}' for unit in units)}.", soft=True)
+            )
+        if sum(_reported_class_and_units(one)[0] == class_name for one in explored) > len(runs):
+            parts.append(html_paragraph(OTHER_UNITS, soft=True))
     note = html_paragraph("Each cell shows the mean over seeds [95 % interval] | the inter-quartile mean.", soft=True)
     return join_html(note, *parts) if parts else Html()
+
+
+def _reported_class_and_units(one: Stored) -> tuple[str, tuple[float, ...] | None]:
+    """Return the class of a run and the units of its entropies, which can be compared only within both."""
+    units = one.summary.get("units")
+    return one.summary["class"], None if units is None else tuple(units)
 
 
 def _report_entropy_table(shared: Sequence[Stored], alone: dict[str | None, Stored]) -> Html:
@@ -228,6 +244,8 @@ def _report_entropy_table(shared: Sequence[Stored], alone: dict[str | None, Stor
 
 
 def _report_table_cell(values: Sequence[float]) -> str:
+    if not values:
+        return ""
     sample = Sample.of_seeds(values)
     middle = estimate_statistic(sample, weighted_interquartile_mean)
     return f"{reported_estimate(estimate_statistic(sample))} | {_reported_number(middle.value)}"

@@ -217,7 +217,8 @@ def report(folders: str | Path | Sequence[str | Path], out: str | Path | None = 
     """Write an HTML page with the results of a reproduction or of single runs.
 
     The page needs no other file: figures and replays are inside it. For a reproduction, the claims are decided again
-    and the figures are drawn again; `claims.json`, `claims.md` and `figures/` in its folder are rewritten.
+    and the figures are drawn again; `claims.json`, `claims.md` and `figures/` in its folder are rewritten. A single run
+    that has not ended is shown as far as it is.
 
     **Arguments**
 
@@ -231,7 +232,7 @@ def report(folders: str | Path | Sequence[str | Path], out: str | Path | None = 
 
     **Raises**
 
-    - `InputError`: if no folder is given, or if a folder holds no finished run.
+    - `InputError`: if no folder is given, or if a folder holds no run.
 
     **Example**
 

@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT, own_settings_by_finetuner_name
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
@@ -21,7 +23,8 @@ from alphamepol.reproduction.planned import (
     hash_of_planned_run,
     identity_of_planned_run,
 )
-from alphamepol.runs.folder import RunFolder
+from alphamepol.runs.folder import UNITS, RunFolder
+from alphamepol.runs.metrics import read_metrics
 from alphamepol.settings.conversion import settings_from_dict
 
 CONFIGS: dict[str, type[AnyConfig]] = {
@@ -56,10 +59,12 @@ class Stored:
     """The amounts that are smaller than planned, e.g. `100 of 400 epochs`; empty if the run is as long as planned."""
     share: float = 1.0
     """The share of the planned work that was done, including the work of the runs that this run began from."""
+    so_far: dict[str, Any] | None = None
+    """The summary of the steps so far, if the run has not ended."""
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        return RunFolder(self.folder).read_summary()
+        return RunFolder(self.folder).read_summary() if self.so_far is None else self.so_far
 
     @cached_property
     def evaluation(self) -> Any:
@@ -171,13 +176,62 @@ def read_stored_runs(folders: Sequence[Path]) -> list[Stored]:
     described = {Path(folder.resolve().name): _read_stored_description(folder) for folder in folders}
     found = []
     for folder, (place, description) in zip(folders, described.items(), strict=True):
-        summary = RunFolder(folder).read_summary()  # raises an error if the run has not finished
-        if missing := sorted(SUMMARISED[description["command"]] - summary.keys()):
-            raise InputError(f"run: {folder / 'summary.json'} is not the summary of a run, it has no {missing[0]}")
         config = settings_from_dict(CONFIGS[description["command"]], description["config"])
         identity = _identity_of_stored_run(place, described) or {"command": description["command"], "config": {}}
+        if not RunFolder(folder).ended:
+            found.append(_stored_run_so_far(Stored(folder, description, config, identity)))
+            continue
+        summary = RunFolder(folder).read_summary()
+        if missing := sorted(SUMMARISED[description["command"]] - summary.keys()):
+            raise InputError(f"run: {folder / 'summary.json'} is not the summary of a run, it has no {missing[0]}")
         found.append(Stored(folder, description, config, identity))
     return found
+
+
+def _stored_run_so_far(stored: Stored) -> Stored:
+    """Return a run that has not ended, with a summary of its steps so far, from metrics.jsonl."""
+    folder, described = RunFolder(stored.folder), stored.description
+    lines = read_metrics(folder.metrics)
+    unit = next((unit for unit in UNITS if lines and unit in lines[0]), None)
+    if unit is None or described["command"] not in ("pretrain", "finetune", "metatrain"):
+        raise InputError(f"run: {stored.folder} has not ended, and has no numbers yet")
+    done = lines[-1][unit] + 1
+    said = f"{done} of {getattr(stored.config, f'{unit}s')} {unit}s"
+    told: dict[str, Any] = {"class": described["class"], "seeds": stored.config.seed_list}
+    if described["command"] == "pretrain":
+        told |= _entropies_so_far(described, folder.read_class_record() or {}, lines)
+    elif described["command"] == "finetune":
+        rows = np.array([line["return"] for line in lines], float).reshape(done, len(described["tasks"]), -1)
+        by_seed = np.moveaxis(rows, 0, -1)
+        label = Path(str(described["init"])).name
+        told |= {"member": described["member"], "label": f"{label}, {said}", "iterations": done}
+        told |= {"tasks": described["tasks"], "returns": by_seed.mean(axis=1).tolist()}
+        told["returns_by_seed"] = np.moveaxis(by_seed, 1, 0).tolist()
+    else:
+        told |= {"members": described["members"], "probabilities": described["probabilities"]}
+        told["label"] = f"{stored.config.label}, {said}"  # pyright: ignore[reportAttributeAccessIssue]
+    return dataclasses.replace(stored, shortfall=said, so_far=told)
+
+
+def _entropies_so_far(described: dict[str, Any], record: dict[str, Any], lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the latest entropy of every member in the samples of a run's epochs, for each seed."""
+    members: list[str] = described["members"]
+    latest = {line["seed"]: {} for line in lines}
+    means = {line["seed"]: line["mean_entropy"] for line in lines}
+    for line in lines:
+        latest[line["seed"]] |= line["entropy"]
+    units, ceilings = record.get("units"), record.get("entropy_ceilings") or [None] * len(members)
+    shift = 0.0 if units is None else float(np.sum(np.log(units)))
+    return {
+        "members": members,
+        "probabilities": described["probabilities"],
+        "entropy": {name: [found[name] for found in latest.values() if name in found] for name in members},
+        "ceiling": {
+            name: None if ceiling is None else ceiling - shift for name, ceiling in zip(members, ceilings, strict=True)
+        },
+        "mean": list(means.values()),
+        **({} if units is None else {"units": units}),
+    }
 
 
 def _shortfalls_of_stored_run(planned: Identity, found: Identity) -> list[tuple[str, int, int]]:

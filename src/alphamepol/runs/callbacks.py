@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
 from alphamepol.errors import InputError, RunError
 from alphamepol.runs.folder import RunFolder
-
-LogTarget = Literal["tensorboard", "wandb", "none"]
+from alphamepol.settings.run import LogTarget
 
 
 @dataclass
@@ -83,6 +82,7 @@ def call_after_step(callbacks: Sequence[Callback], step: FinishedStep) -> None:
             ) from error
 
 
+@runtime_checkable
 class Logger(Protocol):
     """A callback that writes metrics to another program's files, and that must be closed."""
 
@@ -107,8 +107,8 @@ def start_logger(target: LogTarget, folder: RunFolder, labels: tuple[str, ...], 
 
 def check_log_target(target: str) -> None:
     """Raise an `InputError` if a run cannot log to `target`."""
-    if target not in ("tensorboard", "wandb", "none"):
-        raise InputError(f"log: {target!r} was given; choose tensorboard, wandb or none")
+    if target not in get_args(LogTarget):
+        raise InputError(f"log: {target!r} was given; choose {', '.join(get_args(LogTarget))}")
     if target == "wandb":
         try:
             import wandb  # noqa: F401

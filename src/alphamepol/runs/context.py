@@ -12,10 +12,11 @@ from alphamepol.compute.devices import device_name
 from alphamepol.compute.stopwatch import Stopwatch
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
-from alphamepol.runs.callbacks import Callback, LogTarget, check_log_target
+from alphamepol.runs.callbacks import Callback, check_log_target
 from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
 from alphamepol.runs.progress import RunProgress
+from alphamepol.settings.run import LogTarget
 
 
 @dataclass(frozen=True)

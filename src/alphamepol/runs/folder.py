@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from alphamepol.environments.class_record import record_class
+from alphamepol.environments.host import AnyClass
 from alphamepol.errors import InputError
 from alphamepol.files.atomic import is_unfinished_atomic_write, write_atomically
 from alphamepol.files.json_files import read_json, to_json
@@ -15,6 +17,7 @@ from alphamepol.files.locks import folder_lock_held, forget_folder_lock, is_empt
 from alphamepol.policies.files import load_policies_together, read_policy_file
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.checkpoints import checkpoint_policies_file, saved_checkpoints
+from alphamepol.runs.metrics import read_metrics
 
 
 def default_run_folder(*words: str) -> Path:
@@ -48,6 +51,7 @@ class RunFolder:
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self.config = self.path / "config.json"
+        self.class_record = self.path / "class.json"
         self.metrics = self.path / "metrics.jsonl"
         self.summary = self.path / "summary.json"
         self.checkpoints = self.path / "checkpoints"
@@ -69,6 +73,14 @@ class RunFolder:
         if not self.config.is_file():
             raise InputError(f"run: {self.path} is not a run folder, it has no config.json")
         return _read_json_in_run_folder(self.config)
+
+    def write_class_record(self, environment_class: AnyClass, units: Sequence[float] | None = None) -> None:
+        """Write class.json. `units` are the units of particles; None if particles are not divided by units."""
+        write_atomically(self.class_record, to_json(record_class(environment_class, units)))
+
+    def read_class_record(self) -> dict[str, Any] | None:
+        """Return the content of class.json; None if the folder has none."""
+        return _read_json_in_run_folder(self.class_record) if self.class_record.is_file() else None
 
     def read_summary(self) -> dict[str, Any]:
         if not self.summary.is_file():
@@ -132,6 +144,12 @@ class RunFolder:
             if skills
             else [f"seed-{seed}" for seed in seeds]
         )
+
+    def feature_noise(self) -> float | None:
+        """Return the noise that the run has added because particles coincided; None if it has not."""
+        told = [self.read_summary()] if self.ended else read_metrics(self.metrics)
+        noises = [line["feature_noise"] for line in told if isinstance(line.get("feature_noise"), float)]
+        return noises[0] if noises else None
 
     def shorten(self, length: str, done: int) -> None:
         """Rewrite config.json as if the run had been planned with `done` steps. `length` is the name of the setting."""

@@ -57,8 +57,13 @@ class JsonLinesLogger:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Return the complete lines of a metrics.jsonl. A last line that a crash has cut is left out."""
-    lines = []
+    """Return the complete lines of a metrics.jsonl; none if there is no such file.
+
+    A last line that a crash has cut is left out.
+    """
+    lines: list[dict[str, Any]] = []
+    if not path.is_file():
+        return lines
     for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             lines.append(from_json(text))

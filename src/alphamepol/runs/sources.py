@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
+from alphamepol.environments.registry import registered_class_names
 from alphamepol.errors import InputError
 from alphamepol.files.arrays import pack_arrays
 from alphamepol.policies.files import (
@@ -52,6 +53,8 @@ class Source:
     """The settings of the run; None if the source is not a run."""
     checkpoint: SavedCheckpoint | None = None
     """The checkpoint of the run that the policies are from; None if they are not from a checkpoint."""
+    class_record: dict[str, Any] | None = None
+    """The content of the run's class.json; None if there is none."""
 
     @property
     def notice(self) -> str:
@@ -89,10 +92,14 @@ def read_source(given: Given, random_memory: str = "none", checkpoint: int | Non
     if not path.is_file() and str(given) not in released_policy_files():
         raise InputError(f"run: there is no run folder, policy file or released policy {path}")
     policy = read_policy_file(given)
-    # The name of a released policy begins with its class.
-    class_name = None if path.is_file() else str(given).partition("/")[0]
-    name = path.stem if path.is_file() else str(given)
-    return Source(str(given), _source_label(name, _source_memory(policy)), {0: policy}, class_name)
+    if not path.is_file():
+        # The name of a released policy begins with its class.
+        label, class_name = _source_label(str(given), _source_memory(policy)), str(given).partition("/")[0]
+        return Source(str(given), label, {0: policy}, class_name)
+    record = RunFolder(path.resolve().parent.parent).read_class_record()  # of the run that the file lies in, if any
+    class_name = str(record["class"]) if record and "class" in record else None
+    label = _source_label(path.stem, _source_memory(policy))
+    return Source(str(given), label, {0: policy}, class_name, class_record=record)
 
 
 def load_policy(path: str | Path, *, seed: int | None = None, checkpoint: int | None = None) -> Policy:
@@ -224,7 +231,9 @@ def _read_run_as_source(path: Path, checkpoint: int | None) -> Source:
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"run: {folder.config} does not describe a run of pretrain or metatrain ({error})") from error
     saved = folder.saved_checkpoint(checkpoint) if checkpoint is not None or not folder.ended else None
-    return Source(str(path), label, folder.load_policies(saved), class_name, config, saved)
+    if (noise := folder.feature_noise()) is not None:
+        config = dataclasses.replace(config, feature_noise=noise)
+    return Source(str(path), label, folder.load_policies(saved), class_name, config, saved, folder.read_class_record())
 
 
 def short_source_names(sources: Sequence[Source]) -> list[str]:
@@ -263,13 +272,15 @@ def common_class_of_sources(sources: Sequence[Source]) -> str:
 
 
 def checked_class_of_source(class_name: str) -> str:
-    """Return a class name that was read from a file.
+    """Return a class name that was read from a file, and whose environments are to be stepped.
 
-    Raises an `InputError` if the name is a program (FILE.py:FUNCTION). A program runs only if the user names it.
+    Raises an `InputError` if the class is not one of the package. A program of the user's (FILE.py:FUNCTION) runs only
+    if the user names it.
     """
-    if ":" in class_name:
-        raise InputError(
-            f"class: the run is of class {class_name}, which is a program; if it is to be run, say so: --class "
-            f"{class_name}"
-        )
-    return class_name
+    if class_name in registered_class_names():
+        return class_name
+    program = class_name if ":" in class_name else "FILE.py:FUNCTION"
+    raise InputError(
+        f"class: the run is of class {class_name}, which is a program of your own, and stepping its environments runs "
+        f"this program; name it with --class {program}, or in Python with environment_class=…"
+    )

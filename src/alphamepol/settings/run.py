@@ -5,6 +5,8 @@ from typing import ClassVar, Literal
 
 from alphamepol.settings.fields import check_field_at_least, check_seed_field
 
+LogTarget = Literal["tensorboard", "wandb", "none"]
+
 
 @dataclass(frozen=True)
 class RunSettings:

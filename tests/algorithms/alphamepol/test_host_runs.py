@@ -23,7 +23,7 @@ from alphamepol.cli.main import main
 from alphamepol.environments.gymnasium.gymnasium_class import gymnasium_class
 from alphamepol.environments.host import HostClass
 from alphamepol.errors import InputError, RunError
-from alphamepol.policies.files import load_policy
+from alphamepol.runs.sources import load_policy
 
 MINE = """
 from functools import partial

@@ -36,7 +36,7 @@ def quick_alphamepol_preset(config: PretrainConfig) -> PretrainConfig:
     return dataclasses.replace(config, epochs=40, trajectories=100, hidden=(64, 64), learning_rate=3e-4, seeds=1)
 
 
-def preset(name: Preset, environment_class: str | Named) -> PretrainConfig:
+def preset(name: Preset, environment_class: str | Named | None = None) -> PretrainConfig:
     """Return the settings of pre-training that a preset has for a class of environments.
 
     **Arguments**
@@ -49,7 +49,7 @@ def preset(name: Preset, environment_class: str | Named) -> PretrainConfig:
           cores.
         - `"own"`: the settings for a class of your own, whose units are not known, with one seed.
     - `environment_class`: a class of environments or its name. Any class that the package does not know is a class of
-      your own.
+      your own, and so is the default.
 
     **Returns**
 
@@ -71,7 +71,7 @@ def preset(name: Preset, environment_class: str | Named) -> PretrainConfig:
     print(config.epochs, config.alpha)  # 40 0.5
     ```
     """
-    class_name = registered_name(environment_class)
+    class_name = "a class of your own" if environment_class is None else registered_name(environment_class)
     if name not in get_args(Preset):
         raise InputError(f"preset: {name!r} is not known; choose paper, authors, quick or own")
     entry = find_registered_class(class_name)

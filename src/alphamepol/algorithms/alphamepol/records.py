@@ -79,7 +79,7 @@ def first_noisy_epoch(folder: RunFolder) -> int | None:
 
     In a resumed run, the file may have lines of epochs that will be computed again. They will be the same.
     """
-    lines = read_metrics(folder.metrics) if folder.metrics.is_file() else []
+    lines = read_metrics(folder.metrics)
     return next((int(line["epoch"]) for line in lines if "feature_noise" in line), None)
 
 

@@ -40,7 +40,7 @@ from alphamepol.measuring.particles import units_of_particles
 from alphamepol.measuring.samples import SamplePlan
 from alphamepol.policies.files import save_policy
 from alphamepol.policies.policy import Policy, unstack_policies
-from alphamepol.runs.callbacks import Callback, LogTarget
+from alphamepol.runs.callbacks import Callback
 from alphamepol.runs.context import RunContext, Way, Work, running_in_context
 from alphamepol.runs.description import describe_run
 from alphamepol.runs.device_count import check_device_count
@@ -59,6 +59,7 @@ from alphamepol.runs.sources import (
 )
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.settings.conversion import settings_to_dict
+from alphamepol.settings.run import LogTarget
 from alphamepol.settings.samples import NOISE_IF_COINCIDING, settings_with_noise
 
 NOISE_NOTICE = f"noise of {NOISE_IF_COINCIDING:g} particle units is added to all particles from then on"
@@ -193,6 +194,12 @@ def _run_pretraining(
     best = BestPolicies(folder, config.seed_list)
     noisy_since = first_noisy_epoch(folder)
 
+    def start() -> LoopState:
+        state = start_pretraining(environment_class, config, given)
+        units = units_of_particles(state.learners.policy)
+        folder.write_class_record(environment_class, None if units is None else jax.device_get(units)[0].tolist())
+        return state
+
     def step(state: LoopState, epoch: int):
         nonlocal noisy_since
         lap = stopwatch.lap()
@@ -222,7 +229,7 @@ def _run_pretraining(
         total=config.epochs,
         checkpoint_every=config.checkpoint_every,
         keep_checkpoints=config.keep_checkpoints,
-        start=lambda: start_pretraining(environment_class, config, given),
+        start=start,
         template=lambda: start_pretraining(environment_class, config, given, look=False),
         step=step,
         policies=policies_of,

@@ -21,11 +21,12 @@ from alphamepol.environments.tasks import Task
 from alphamepol.errors import InputError
 from alphamepol.policies.policy import Policy
 from alphamepol.policies.shape import check_policy_shape
-from alphamepol.runs.callbacks import Callback, LogTarget
+from alphamepol.runs.callbacks import Callback
 from alphamepol.runs.context import Way
 from alphamepol.runs.device_count import check_device_count
 from alphamepol.runs.folder import default_run_folder
 from alphamepol.runs.sources import Given, Source, common_class_of_sources, joined_source_names, read_sources
+from alphamepol.settings.run import LogTarget
 
 
 @overload

@@ -95,6 +95,7 @@ def run_finetuning_from_source(source: Source, plan: Plan, path: Path, way: Way)
     with folder.claim(description, resume=way.resume, length="iterations", changeable=config.CHANGEABLE) as to_do:
         if to_do:
             keep_source_of_run(source, folder)
+            folder.write_class_record(environment_class)
             work = Work(title, "iteration", config.iterations, (SAMPLING, LEARNING))
             precision = config.matmul_precision
             with running_in_context(folder, work, way, precision=precision) as context:

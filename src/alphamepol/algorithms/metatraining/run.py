@@ -23,13 +23,14 @@ from alphamepol.environments.registry import registered_name
 from alphamepol.errors import InputError
 from alphamepol.figures.tables import metatrain_table
 from alphamepol.policies.policy import Policy
-from alphamepol.runs.callbacks import Callback, LogTarget
+from alphamepol.runs.callbacks import Callback
 from alphamepol.runs.context import RunContext, Way, Work, running_in_context
 from alphamepol.runs.description import describe_run
 from alphamepol.runs.device_count import check_device_count
 from alphamepol.runs.folder import RunFolder, class_in_folder_name, default_run_folder
 from alphamepol.runs.progress import counted
 from alphamepol.settings.conversion import settings_to_dict
+from alphamepol.settings.run import LogTarget
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,7 @@ def metatrain(
                 given = load_learned_skills(inside, environment_class)
             drawing = _skill_tasks_of_metatraining_run(given, config)
         if to_do:
+            run_folder.write_class_record(environment_class)
             work, precision = _work_of_metatraining_run(environment_class, config, run_folder), config.matmul_precision
             with running_in_context(run_folder, work, way, precision=precision) as context:
                 _run_metatraining(environment_class, config, drawing, context, work)
