@@ -10,6 +10,7 @@ from alphamepol.policies.files import save_policy
 from alphamepol.policies.policy import Policy
 from alphamepol.policies.shape import check_policy_shape
 from alphamepol.policies.stable_baselines3 import to_sb3_zip
+from alphamepol.policies.unscaled import unscaled_policy
 from alphamepol.runs.sources import Source, checked_class_of_source, read_source
 
 SUFFIXES = {"sb3": ".zip", "safetensors": ".safetensors"}
@@ -32,7 +33,8 @@ def export(
     - `out`: the file to write. An existing file is replaced. Its name must end in .zip for "sb3", and in .safetensors
       for "safetensors".
     - `to`: the format. "sb3" is a zip that PPO of Stable-Baselines3 and TRPO of sb3_contrib load. "safetensors" holds
-      the weights by name.
+      the weights by name, for any library. The scaling of a policy with `normalise` becomes part of its layers, except
+      for images. docs/policy-files.md describes the file, with programs in PyTorch that act with it.
     - `seed`: the seed of the policy to export. If it is not given, the first policy of the run is exported.
     - `environment_class`: for "sb3", the class in whose spaces the policy acts, or its name. If it is not given, the
       class of the run is used. A policy file needs it, because the file does not name a class.
@@ -61,7 +63,8 @@ def export(
     source = read_source(run)
     policy = _choose_policy_to_export(source, seed)
     if to == "safetensors":
-        save_policy(policy, out)
+        # Only a policy that sees images cannot take its scaling into its layers; its file keeps the scaling.
+        save_policy(unscaled_policy(policy) if policy.trunk is None else policy, out)
         return
     if environment_class is None and source.class_name is None:
         raise InputError(f"class: none was given, and the policy file {run} does not name one; give it with --class")
