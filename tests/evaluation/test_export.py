@@ -80,6 +80,10 @@ def play(policy: Policy, parts: list[str], monkeypatch) -> Played:
     torch.manual_seed(0)
     exec(compile("\n".join(parts), "policy-files.md", "exec"), names)
     assert len(env.actions) == STEPS
+    for name in names["weights"]:  # the tables of the page name every array and every field
+        assert f"`{re.sub(r'layers.[0-9]', 'layers.N', re.sub(r'filters.[0-9]', 'filters.0', name))}`" in PAGE
+    for field in names["header"]:
+        assert f"`architecture.{field}`" in PAGE
     return env
 
 
