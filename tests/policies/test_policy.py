@@ -9,8 +9,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from scipy.stats import norm
 
-from alphamepol import GaussianPolicy, InputError, load_policy, save_policy
+from alphamepol import CategoricalPolicy, GaussianPolicy, InputError, SquashedPolicy, load_policy, save_policy
 from alphamepol.algorithms.alphamepol.start import regress_mean_at_start
+from alphamepol.policies.memory import ActionRange
 
 pytestmark = pytest.mark.quick
 
@@ -40,6 +41,20 @@ def test_samples_have_the_mean_and_deviation(policy: GaussianPolicy) -> None:
     actions = jax.vmap(lambda key: policy.act(observation, key=key)[0])(jax.random.split(jax.random.key(1), 20_000))
     np.testing.assert_allclose(actions.mean(axis=0), policy.mean(observation), atol=0.02)
     np.testing.assert_allclose(actions.std(axis=0), np.exp(-0.7), rtol=0.03)
+
+
+def test_policies_without_a_mean_have_probabilities_or_a_median_and_say_so() -> None:
+    observation, keys = jnp.array([0.3, -0.8]), jax.random.split(jax.random.key(1), 20_000)
+    chooser = CategoricalPolicy(2, 3, (16, 8), key=jax.random.key(2))
+    choices = jax.vmap(lambda key: chooser.act(observation, key=key)[0])(keys)
+    np.testing.assert_allclose(chooser.probabilities(observation), np.bincount(choices) / 20_000, atol=0.02)
+    with pytest.raises(InputError, match=r"which have no mean; call probabilities\(observation\)"):
+        chooser.mean(observation)
+    squashed = SquashedPolicy(2, ActionRange(0, (-3.0,), (1.0,)), (16, 8), key=jax.random.key(2))
+    actions = jax.vmap(lambda key: squashed.act(observation, key=key)[0])(keys)
+    np.testing.assert_allclose(squashed.median(observation), np.median(actions, axis=0), atol=0.02)
+    with pytest.raises(InputError, match=r"call median\(observation\)"):
+        squashed.mean(observation)
 
 
 def test_default_shape_and_xavier_weights() -> None:

@@ -133,26 +133,6 @@ def test_discrete_actions(tmp_path) -> None:
     assert all(map(np.array_equal, jax.tree.leaves(back), jax.tree.leaves(policy)))
 
 
-def test_the_documented_names_build_the_network_in_pytorch(tmp_path) -> None:
-    """docs/finetuning.md describes these names."""
-    from safetensors.torch import load_file
-
-    export(RUN, tmp_path / "policy.safetensors", "safetensors")
-    weights = load_file(tmp_path / "policy.safetensors")
-    layers = []
-    for i in range(3):
-        weight = weights[f"layers.{i}.weight"]
-        layers += [torch.nn.Linear(weight.shape[1], weight.shape[0]), torch.nn.ReLU()]
-    network = torch.nn.Sequential(*layers[:-1])
-    network.load_state_dict(
-        {f"{2 * i}.{part}": weights[f"layers.{i}.{part}"] for i in range(3) for part in ("weight", "bias")}
-    )
-    policy = load_policy(FILE)
-    state = np.array([0.3, -0.4], np.float32)
-    np.testing.assert_allclose(network(torch.tensor(state)).detach(), policy.mean(state), atol=1e-5)
-    np.testing.assert_array_equal(weights["log_std"], policy.log_std)
-
-
 class Opens:
     """An object that opens a file for writing when it is unpickled."""
 

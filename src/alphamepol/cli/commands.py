@@ -376,7 +376,7 @@ class Export:
     to: Literal["sb3", "safetensors"]
     """The format of the file:
     sb3: a zip file that TRPO of sb3_contrib and PPO of stable_baselines3 can `load` and train further;
-    safetensors: the weights by name; docs/finetuning.md lists the names."""
+    safetensors: the weights by name, for any library; docs/policy-files.md shows how to act with them."""
     seed: int | None = None
     """The seed of the policy in RUN; for a DIAYN run, the number of the policy.
     If it is not given, the first policy is exported."""

@@ -10,6 +10,7 @@ from alphamepol.files.atomic import write_atomically
 from alphamepol.policies.files import save_policy
 from alphamepol.policies.shape import check_policy_shape
 from alphamepol.policies.stable_baselines3 import to_sb3_zip
+from alphamepol.policies.unscaled import unscaled_policy
 from alphamepol.runs.sources import (
     checked_class_of_source,
     choose_policy_of_run,
@@ -38,7 +39,8 @@ def export(
     - `out`: the file to write. An existing file is replaced. Its name must end in .zip for "sb3", and in .safetensors
       for "safetensors".
     - `to`: the format. "sb3" is a zip that PPO of Stable-Baselines3 and TRPO of sb3_contrib load. "safetensors" holds
-      the weights by name.
+      the weights by name, for any library. The scaling of a policy with `normalise` becomes part of its layers, except
+      for images. docs/policy-files.md describes the file, with programs in PyTorch that act with it.
     - `seed`: the seed of the policy to export. If it is not given, the first policy of the run is exported.
     - `checkpoint`: the number of steps after which the run saved the policy. The default is the final policy, or the
       newest checkpoint of a run that has not ended.
@@ -72,7 +74,8 @@ def export(
         raise InputError("run: random is no policy that could be exported; give a run folder or a policy file")
     policy = choose_policy_of_run(source.policies, seed, source.name)
     if to == "safetensors":
-        save_policy(policy, out)
+        # Only a policy that sees images cannot take its scaling into its layers; its file keeps the scaling.
+        save_policy(unscaled_policy(policy) if policy.trunk is None else policy, out)
         return
     if environment_class is None and source.class_record is not None:
         write_atomically(out, to_sb3_zip(policy, *recorded_spaces(source.class_record)))

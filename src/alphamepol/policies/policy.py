@@ -74,6 +74,17 @@ class Policy(eqx.Module):
     def head(self, outputs: Float[Array, " outputs"]) -> Distribution:
         """Return the distribution over actions for outputs of the network."""
 
+    @abstractmethod
+    def mean(
+        self, observation: Shaped[Array | np.ndarray, "..."], recollection: Recollection | None = None
+    ) -> Float[Array, " action"]:
+        """Return the mean of the distribution, as a deterministic action. The arguments are those of `perceive`.
+
+        **Raises**
+
+        - `InputError`: if the policy is not Gaussian. The message names the method to call instead.
+        """
+
     def begin(self) -> Recollection | None:
         """Return the recollection before the first step of an episode; None without memory."""
         return None if self.memory is None else self.memory.begin()

@@ -1,13 +1,15 @@
 """The kinds of policies: normally distributed actions, squashed ones, and choices."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
+from alphamepol.errors import InputError
 from alphamepol.policies.distributions import Categorical, Normal, SquashedNormal, Uniform
 from alphamepol.policies.image_networks import Trunk
 from alphamepol.policies.memory import ActionRange, Memory, Recollection
@@ -100,7 +102,6 @@ class GaussianPolicy(Policy):
     def mean(
         self, observation: Shaped[Array | np.ndarray, "..."], recollection: Recollection | None = None
     ) -> Float[Array, " action"]:
-        """Return the mean of the distribution, as a deterministic action. The arguments are those of `perceive`."""
         return self.head(self._run(observation, recollection)[0]).mean
 
 
@@ -175,6 +176,16 @@ class SquashedPolicy(Policy):
         log_std = lowest + (highest - lowest) * (jnp.tanh(spread) + 1) / 2
         return SquashedNormal(Normal(mean, log_std), self.actions)
 
+    def median(
+        self, observation: Shaped[Array | np.ndarray, "..."], recollection: Recollection | None = None
+    ) -> Float[Array, " action"]:
+        """Return the median of the distribution, as a deterministic action. The arguments are those of `perceive`."""
+        distribution = self.head(self._run(observation, recollection)[0])
+        return distribution.stretch(jnp.tanh(distribution.normal.mean))
+
+    def mean(self, observation: Any, recollection: Any = None) -> NoReturn:
+        raise InputError("mean: a squashed policy has no mean in closed form; call median(observation) instead")
+
 
 class CategoricalPolicy(Policy):
     """A policy that chooses one of finitely many actions. A network gives the logits of their probabilities.
@@ -195,7 +206,7 @@ class CategoricalPolicy(Policy):
 
     policy = am.CategoricalPolicy(4, 2, hidden=(8, 8), key=jax.random.key(0))
     action, _ = policy.act(np.zeros(4), key=jax.random.key(1))
-    print(action, jax.nn.softmax(policy.distribution(np.zeros(4)).logits))  # a choice, and the probabilities of both
+    print(action, policy.probabilities(np.zeros(4)))  # a choice, and the probabilities of both
     ```
     """
 
@@ -229,6 +240,21 @@ class CategoricalPolicy(Policy):
     def head(self, outputs: Float[Array, " actions"]) -> Categorical:
         return Categorical(outputs)
 
+    def probabilities(
+        self, observation: Shaped[Array | np.ndarray, "..."], recollection: Recollection | None = None
+    ) -> Float[Array, " actions"]:
+        """Return the probability of each action. The arguments are those of `perceive`.
+
+        The most likely action, `probabilities(…).argmax()`, serves as a deterministic action.
+        """
+        return jax.nn.softmax(self.head(self._run(observation, recollection)[0]).logits)
+
+    def mean(self, observation: Any, recollection: Any = None) -> NoReturn:
+        raise InputError(
+            "mean: a categorical policy chooses one of finitely many actions, which have no mean; call "
+            "probabilities(observation), or its argmax() for the most likely action"
+        )
+
 
 class UniformPolicy(Policy):
     """A policy that draws every action with the same probability, whatever it observes. It has no network to train.
@@ -258,6 +284,11 @@ class UniformPolicy(Policy):
     @property
     def action_size(self) -> int:
         return self.actions.size
+
+    def mean(
+        self, observation: Shaped[Array | np.ndarray, "..."], recollection: Recollection | None = None
+    ) -> Float[Array, " action"]:
+        return jnp.array(self.actions.middles)
 
     def network(self, inputs: Shaped[Array, " network_inputs"]) -> Float[Array, " outputs"]:
         return jnp.zeros(self.action_size)

@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from alphamepol.errors import InputError
@@ -12,8 +13,9 @@ from alphamepol.policies.policy_kinds import GaussianPolicy
 def unscaled_policy(policy: Policy) -> Policy:
     """Return an equal policy without scaling.
 
-    The scaling becomes part of the first layer, of the last layer and of the memory. Raises an `InputError` if the
-    policy scales images.
+    The scaling becomes part of the first layer, of the last layer and of the memory. Biases are computed in double
+    precision, because a mean that is many deviations from 0 costs them digits. Raises an `InputError` if the policy
+    scales images.
     """
     scaling, memory = policy.scaling, policy.memory
     if scaling is None:
@@ -24,8 +26,9 @@ def unscaled_policy(policy: Policy) -> Policy:
 
     def take_in(weight: Float[Array, "out inputs"], bias: Float[Array, " out"]) -> tuple[Array, Array]:
         """Turn a layer for scaled observations into a layer for unscaled ones."""
-        of_observation = weight[:, :size] / scaling.deviation
-        return weight.at[:, :size].set(of_observation), bias - of_observation @ scaling.mean
+        weight = weight.at[:, :size].divide(scaling.deviation)
+        subtracted = np.asarray(weight[:, :size], float) @ np.asarray(scaling.mean, float)
+        return weight, jnp.asarray(np.asarray(bias, float) - subtracted, jnp.float32)
 
     first, *others = policy.layers
     weight, bias = take_in(first.weight, first.bias)  # pyright: ignore[reportArgumentType] (it has a bias)
