@@ -35,7 +35,6 @@ def elsewhere(tmp_path, monkeypatch) -> Path:
         ("--probabilities 0.5 0.6", "probabilities: 0.5 0.6 sum to 1.1; they must sum to 1"),
         ("--probabilities 1", "probabilities: 1 was given; one number per member is needed (GWS, GWN)"),
         ("--initial-mean 1 2 3", "initial_mean: 1 2 3 was given; an action has 2 components"),
-        ("--resume", "holds no run to resume"),
     ],
 )
 def test_bad_settings_get_one_sentence_and_write_nothing(arguments: str, sentence: str, elsewhere, capsys) -> None:
@@ -300,8 +299,6 @@ def test_finetune_one_takes_the_class_of_its_run(elsewhere, capsys) -> None:
         ("finetune random --class gridworld-slope --member GWN --tasks 0", "tasks: 0 was given; it must be at least 1"),
         ("finetune --member GWN", "init: none was given; name the folder of a run, a policy file, or random"),
         ("finetune random nowhere --member GWN", "there is no run folder, policy file or released policy nowhere"),
-        ("finetune random --class multigrid --member MG0 --resume", "holds no run to resume"),
-        ("finetune random random --class multigrid --member MG0 --resume", "holds no run to resume"),
         ("export nowhere --to sb3 out.zip", "there is no run folder, policy file or released policy nowhere"),
         ("export random --to sb3 out.zip", "random is no policy that could be exported"),
         ("evaluate random --class multigrid", "random alone was given"),

@@ -59,8 +59,9 @@ def test_a_run_that_an_environment_breaks_goes_on_to_the_same_bits(folder, monke
         return run_epoch(state, epoch, *more)
 
     run_epoch = pretraining.run_epoch
+    assert main([*command, "--folder", "broken", "--epochs", "1"]) == 0
     monkeypatch.setattr(pretraining, "run_epoch", in_trouble)
-    assert main([*command, "--folder", "broken"]) == 1
+    assert main([*command, "--folder", "broken", "--resume"]) == 1
     assert "environment bad: it gave an observation that is not finite" in capsys.readouterr().err
     monkeypatch.undo()
     monkeypatch.chdir(folder)
@@ -72,7 +73,9 @@ def test_a_run_that_an_environment_breaks_goes_on_to_the_same_bits(folder, monke
 
     # The run names its class. Later commands run this program only if it is given with --class.
     assert main(["evaluate", "whole", "random", "--batches", "2"]) == 2
-    assert "walking.py:walks, which is a program; if it is to be run, say so" in capsys.readouterr().err
+    assert "runs this program; name it with --class walking.py:walks, or in Python" in capsys.readouterr().err
+    # The spaces are in the run folder, so that exporting needs no program.
+    assert main(["export", "whole", "--to", "sb3", "policy.zip"]) == 0
     assert main(["evaluate", "whole", "random", "--batches", "2", "--class", "walking.py:walks"]) == 0
     compared = json.loads((folder / "runs/evaluation-walks-whole-random/summary.json").read_text())
     assert {*compared["runs"]} == {"whole", "random"}

@@ -92,10 +92,11 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(run, tiny, tmp_path, monkey
         return run_epoch(state, epoch, *others)
 
     config = config_of(run, tiny)
+    pretrain("gridworld-slope", dataclasses.replace(config, epochs=1), folder=tmp_path / "run", quiet=True)
     with monkeypatch.context() as patch:
         patch.setattr(pretrain_module, "run_epoch", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            pretrain("gridworld-slope", config, folder=tmp_path / "run", quiet=True)
+            pretrain("gridworld-slope", config, folder=tmp_path / "run", resume=True, quiet=True)
     pretrain("gridworld-slope", config, folder=tmp_path / "run", resume=True, quiet=True)
     name = "policy/seed-0.safetensors"
     assert (tmp_path / "run" / name).read_bytes() == (run.folder / name).read_bytes()

@@ -115,7 +115,11 @@ def without_seconds(path: Path) -> list[dict]:
 
 @pytest.mark.parametrize(("how", "stop_at"), [(KeyboardInterrupt, 3), (SystemError, 3), (KeyboardInterrupt, 0)])
 def test_an_interrupted_run_goes_on_to_the_same_bits(run, tmp_path, monkeypatch, how, stop_at) -> None:
+    """A run that is stopped late was planned with fewer iterations, and had ended."""
     folder = tmp_path / "run"
+    if stop_at:
+        shorter = dataclasses.replace(TINY, iterations=2)
+        finetune("random", "GWS", shorter, environment_class="gridworld-slope", folder=folder, quiet=True)
     run_iteration = finetune_module.run_finetuning_iteration
 
     def stopping(state, iteration, *rest):
@@ -126,7 +130,8 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(run, tmp_path, monkeypatch,
     monkeypatch.setattr(finetune_module, "run_finetuning_iteration", stopping)
     again = {"environment_class": "gridworld-slope", "folder": folder, "quiet": True}
     with pytest.raises(how):
-        finetune("random", "GWS", TINY, **again)
+        finetune("random", "GWS", TINY, **again, resume=True)
+    assert not (folder / "summary.json").exists()
     monkeypatch.undo()
     resumed = finetune("random", "GWS", TINY, **again, resume=True)
     assert resumed.summary["returns"] == run.summary["returns"]

@@ -151,7 +151,10 @@ def test_maml_on_skills_learns_them_first_and_is_the_same_with_given_ones(both, 
 @pytest.mark.parametrize("method", ["maml-r", "diayn"])
 @pytest.mark.parametrize("how", [KeyboardInterrupt, SystemError])
 def test_an_interrupted_run_goes_on_to_the_same_bits(request, tmp_path, monkeypatch, method, how) -> None:
-    """After a KeyboardInterrupt, progress is saved. A SystemError stands for a crash that saves nothing."""
+    """The run ends, is continued with more steps, and is stopped again.
+
+    After a KeyboardInterrupt, progress is saved. A SystemError stands for a crash that saves nothing.
+    """
     whole, config = request.getfixturevalue(method.partition("-")[0]), {"maml-r": TINY, "diayn": DIAYN}[method]
     name, stop_at = {"maml-r": ("run_maml_iteration", 3), "diayn": ("run_diayn_epoch", 13)}[method]
     module = {"maml-r": maml_module, "diayn": diayn_module}[method]
@@ -163,9 +166,11 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(request, tmp_path, monkeypa
         return honest(state, number, *rest)
 
     folder = tmp_path / "run"
+    shorter = dataclasses.replace(config, **{"epochs": 10} if method == "diayn" else {"iterations": 2})
+    metatrain("gridworld-slope", shorter, folder=folder, quiet=True)
     monkeypatch.setattr(module, name, stops)
     with pytest.raises(how):
-        metatrain("gridworld-slope", config, folder=folder, quiet=True)
+        metatrain("gridworld-slope", config, folder=folder, resume=True, quiet=True)
     monkeypatch.undo()
     resumed = metatrain("gridworld-slope", config, folder=folder, resume=True, quiet=True)
     for number, policy in whole.policies.items():

@@ -243,7 +243,7 @@ def _run_pretraining(
         # The policies are saved before the evaluation, so that a failure there does not lose them.
         for name, policy in named.items():
             save_policy(policy, folder.policies / f"{name}.safetensors")
-        policies = {seed: named[f"seed-{seed}"] for seed in config.seed_list}
+        policies: dict[int, Policy] = jax.device_put({seed: named[f"seed-{seed}"] for seed in config.seed_list})
         batches, track = config.evaluation_batches, context.progress.evaluating
         evaluation = measure_exploration(
             policies,
