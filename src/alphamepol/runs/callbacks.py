@@ -162,14 +162,19 @@ class WandbLogger:
         import wandb
 
         self._labels, self._image = labels, wandb.Image
-        self._run = wandb.init(
-            project=os.environ.get("WANDB_PROJECT", "alphamepol"),
-            name=folder.path.resolve().name,
-            dir=folder.path,
-            config=folder.read_config(),
-            resume=None if wandb.Settings().mode == "offline" else "allow",
-            id=hashlib.sha256(str(folder.path.resolve()).encode()).hexdigest()[:16],
-        )
+        try:
+            self._run = wandb.init(
+                project=os.environ.get("WANDB_PROJECT", "alphamepol"),
+                name=folder.path.resolve().name,
+                dir=folder.path,
+                config=folder.read_config(),
+                resume=None if wandb.Settings().mode == "offline" else "allow",
+                id=hashlib.sha256(str(folder.path.resolve()).encode()).hexdigest()[:16],
+            )
+        except wandb.Error as error:
+            raise InputError(
+                f"log: wandb cannot begin ({error}); log in with `wandb login`, or set WANDB_MODE=offline"
+            ) from error
 
     def __call__(self, step: FinishedStep) -> None:
         pictures = step.draw() if step.saved else {}
