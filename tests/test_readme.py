@@ -18,7 +18,15 @@ def examples_of(page: str) -> list[str]:
 
 
 README = examples_of("README.md")
-PAGES = {"environments": 2, "finetuning": 3, "life-of-a-run": 1, "memory": 2, "metatraining": 1, "minigrid": 1, "tour": 2}
+PAGES = {
+    "environments": 2,
+    "finetuning": 3,
+    "life-of-a-run": 1,
+    "memory": 2,
+    "metatraining": 1,
+    "minigrid": 1,
+    "tour": 2,
+}
 """The number of examples on each page. tests/evaluation/test_export.py runs those of policy-files.md."""
 FEWER_SAMPLES = {
     "TrpoConfig(": "TrpoConfig(steps=1200, ",

@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from alphamepol.cli.main import main
-from alphamepol.policies.files import load_policy, save_policy
+from alphamepol.policies.files import save_policy
 from alphamepol.policies.memory import ActionRange
 from alphamepol.policies.policy import Policy
 from alphamepol.policies.policy_kinds import CategoricalPolicy, GaussianPolicy, SquashedPolicy
 from alphamepol.policies.shape import PolicyShape, fresh_policy
+from alphamepol.runs.sources import load_policy
 from alphamepol.settings.policy import PolicySettings
 
 PAGE = (Path(__file__).parents[2] / "docs/policy-files.md").read_text()

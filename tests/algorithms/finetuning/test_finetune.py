@@ -58,8 +58,10 @@ def test_the_folder_holds_everything(run) -> None:
     found = {str(path.relative_to(run.folder)) for path in run.folder.rglob("*") if path.is_file()}
     assert {path for path in found if not path.startswith("tensorboard")} == {
         "config.json",
+        "class.json",
         "metrics.jsonl",
         "summary.json",
+        *(f"checkpoints/iteration-00000{n}-policies.safetensors" for n in (2, 4)),
         "checkpoints/iteration-000002.json",
         "checkpoints/iteration-000002.safetensors",
         "checkpoints/iteration-000004.json",

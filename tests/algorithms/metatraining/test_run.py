@@ -79,12 +79,16 @@ def files_of(folder) -> set[str]:
     return {path for path in found if "tensorboard" not in path}
 
 
+CHECKPOINT_FILES = ".json", ".safetensors", "-policies.safetensors"
+
+
 def test_the_folder_of_maml_holds_everything(maml) -> None:
     assert files_of(maml.folder) == {
         "config.json",
+        "class.json",
         "metrics.jsonl",
         "summary.json",
-        *(f"checkpoints/iteration-00000{n}.{suffix}" for n in (2, 4) for suffix in ("json", "safetensors")),
+        *(f"checkpoints/iteration-00000{n}{end}" for n in (2, 4) for end in CHECKPOINT_FILES),
         *(f"policy/seed-{seed}.safetensors" for seed in (3, 4)),
         "figures/adaptation.png",
         "figures/adaptation.csv",
@@ -94,9 +98,10 @@ def test_the_folder_of_maml_holds_everything(maml) -> None:
 def test_the_folder_of_diayn_holds_a_policy_per_skill(diayn) -> None:
     assert files_of(diayn.folder) == {
         "config.json",
+        "class.json",
         "metrics.jsonl",
         "summary.json",
-        *(f"checkpoints/epoch-0000{n}.{suffix}" for n in (10, 20) for suffix in ("json", "safetensors")),
+        *(f"checkpoints/epoch-0000{n}{end}" for n in (10, 20) for end in CHECKPOINT_FILES),
         *(f"policy/seed-{seed}-skill-{skill}.safetensors" for seed in (3, 4) for skill in range(3)),
         *(f"discriminator/seed-{seed}.safetensors" for seed in (3, 4)),
         *(f"figures/{name}.{suffix}" for name in ("discriminability", "skill-trails") for suffix in ("png", "csv")),
