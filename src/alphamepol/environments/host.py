@@ -65,6 +65,8 @@ class HostMember(Member):
     """The map that figures draw. None if the member has no map."""
     gives_reward: bool = eqx.field(static=True, default=True)
     """True if the environment has a reward of its own."""
+    entropy_names: tuple[str, ...] = eqx.field(static=True, default=())
+    """The name of each feature of a particle, which figures write at their axes."""
 
     @property
     def observation_space(self) -> gymnasium.Space:

@@ -21,7 +21,7 @@ from alphamepol.estimation.risk import weighted_cvar
 from alphamepol.measuring.particles import particle_size, units_of_particles
 from alphamepol.measuring.sample_checks import check_sample_units
 from alphamepol.measuring.samples import SamplePlan, entropies_of_samples, entropy_ceiling_of_samples
-from alphamepol.measuring.visits import VisitMap, count_visited_cells, visit_map
+from alphamepol.measuring.visits import VisitMap, count_visited_cells, names_of_visited_places, visit_map
 from alphamepol.policies.policy import Policy, stack_policies
 from alphamepol.policies.shape import check_policy_shape
 from alphamepol.sampling.trajectories import Trajectories
@@ -69,6 +69,8 @@ class Evaluation:
     """The units that particles were divided by; None if particles were not scaled."""
     encoder_seed: int | None = None
     """The seed of the random network that encoded particles; None if particles were not encoded."""
+    place_names: tuple[str, ...] = ()
+    """The names of the two coordinates of `visits` and `trails`; empty if places are not in a plane."""
 
     @property
     def member_means(self) -> Float[np.ndarray, "seeds members"]:
@@ -183,6 +185,7 @@ def measure_exploration(
         cells=_cells_of_exploration(places, valid, member) if planar else None,
         units=None if units is None else tuple(units.tolist()),
         encoder_seed=None if plan.encoder is None else settings.encoder_seed,
+        place_names=names_of_visited_places(member) if planar else (),
     )
 
 

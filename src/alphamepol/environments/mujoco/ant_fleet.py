@@ -157,4 +157,5 @@ def _ant_fleet_member(name: str, with_time: bool) -> HostMember:
         ceiling=math.log((EAST - WEST) * stairs.width),
         tasks=tuple(HalfSpace((1.0, 0.0), x) for x in GOALS[name]),
         map=Map((WEST, EAST, SOUTH, NORTH), blocks + wall),
+        entropy_names=("x", "y"),
     )
