@@ -12,6 +12,7 @@ from gymnasium.spaces.utils import flatten_space
 
 from alphamepol.compute.machine import machine_cores
 from alphamepol.environments.cmp import check_entropy_names
+from alphamepol.environments.environment_warnings import collect_environment_warnings, show_environment_warnings
 from alphamepol.environments.gymnasium.fleet import GymnasiumFleet
 from alphamepol.environments.gymnasium.worker import EntropyOn, Particle, ParticleError, Recipe, Station
 from alphamepol.environments.host import HostClass, HostMember, Spaces
@@ -97,7 +98,12 @@ def gymnasium_class(
     recipe = Recipe(
         {name: _maker_for_gymnasium_class(name, made) for name, made in members.items()}, Particle(entropy_on)
     )
-    trials = {name: _try_member_of_gymnasium_class(name, recipe) for name in members}
+    said: list[tuple[str, str]] = []
+    trials: dict[str, Trial] = {}
+    for one in members:
+        with collect_environment_warnings(lambda text, one=one: said.append((one, text))):
+            trials[one] = _try_member_of_gymnasium_class(one, recipe)
+    show_environment_warnings(said)
     _check_gymnasium_class_alike(trials)
     first = next(iter(trials.values()))
     check_entropy_names(entropy_names, first.feature_size)
