@@ -149,7 +149,7 @@ def evaluate(
         ((label, evaluation),) = evaluations.items()
         console.print(evaluation_table(evaluation, f"{label} ({sources[0].name}) in {class_name}"))
     else:
-        console.print(comparison_table(evaluations, f"state entropy in {class_name}, mean over seeds [95 % interval]"))
+        console.print(comparison_table(evaluations, f"state entropy in {class_name}"))
     return Evaluated(path, evaluations, summary)
 
 

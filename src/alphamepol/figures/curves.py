@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from alphamepol.environments.host import AnyClass
-from alphamepol.estimation.statistics import bootstrap_interval
+from alphamepol.estimation.statistics import FEWEST, bootstrap_interval
 from alphamepol.figures.style import COLOURS, PNG, STYLE, save_figure_in_style, style_colours_of, write_csv_of_figure
 from alphamepol.figures.tables import MOST
 
@@ -21,16 +21,20 @@ from alphamepol.figures.tables import MOST
 def draw_curves(axes: Axes, curves: Mapping[str, Float[np.ndarray, "rows steps"]]) -> list[tuple[Any, ...]]:
     """Draw the mean of each curve over its rows, with its 95 % band. Return the numbers as rows of a CSV file.
 
-    Steps are numbered from 1.
+    Steps are numbered from 1. Two rows have no band, and are drawn as thin lines.
     """
     rows: list[tuple[Any, ...]] = []
     colours = style_colours_of(list(curves))
     for name, values in curves.items():
         colour = colours[name]
         steps, mean = np.arange(1, values.shape[1] + 1), values.mean(axis=0)
-        low, high = bootstrap_interval(values)
         axes.plot(steps, mean, color=colour, label=name, linewidth=1.4)
-        axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
+        if len(values) >= FEWEST:
+            low, high = bootstrap_interval(values)
+            axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
+        else:
+            low, high = values.min(axis=0), values.max(axis=0)
+            axes.plot(steps, values.T, color=colour, linewidth=0.5, alpha=0.6)
         rows += [(name, *row, len(values)) for row in zip(steps.tolist(), mean, low, high, strict=True)]
     axes.legend(loc="best", frameon=True, framealpha=0.7, edgecolor="none")
     return rows

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from alphamepol.environments.cmp import Member
 from alphamepol.environments.host import AnyClass
+from alphamepol.estimation.statistics import text_of_statistic
 from alphamepol.figures.map_backgrounds import (
     draw_map_background,
     frame_map_background,
@@ -109,7 +110,7 @@ def _heat_map_axes(
     names = evaluations[methods[0]].place_names or names_of_visited_places(environment_class[0])
     # Maps that are wider than high need less height.
     height = (
-        2.0
+        1.8
         * (min(1.0, abs(north - south) / (east - west)) if map_background_is_to_scale(environment_class[0]) else 1.0)
         + 0.8
     )
@@ -134,7 +135,7 @@ def _heat_map_caption(evaluation: Evaluation, member: int) -> str:
     """Return a short measure of exploration: visited cells if the class has cells, otherwise the entropy."""
     if evaluation.cells is not None:
         return f"{evaluation.cells['minibatch'][:, member].mean():.1f} cells a mini-batch"
-    return f"entropy {evaluation.member_means[:, member].mean():.2f}"
+    return f"entropy {text_of_statistic(float(evaluation.member_means[:, member].mean()))}"
 
 
 def heat_map_pixels(places: np.ndarray, valid: np.ndarray, member: Member, size: int = 200) -> np.ndarray | None:

@@ -18,6 +18,7 @@ from alphamepol.environments.host import AnyClass
 from alphamepol.errors import InputError
 from alphamepol.estimation.knn import nearest_neighbours
 from alphamepol.estimation.risk import weighted_cvar
+from alphamepol.estimation.statistics import FEWEST, Estimate, bootstrap_inflation, estimate_of_minibatches
 from alphamepol.measuring.particles import particle_size, units_of_particles
 from alphamepol.measuring.sample_checks import check_sample_units
 from alphamepol.measuring.samples import SamplePlan, entropies_of_samples, entropy_ceiling_of_samples
@@ -88,6 +89,33 @@ class Evaluation:
         minibatches = self.entropies.shape[-1]
         weights = np.repeat(np.array(self.probabilities) / minibatches, minibatches)
         return np.array([weighted_cvar(seed.ravel(), weights, self.alpha) for seed in self.entropies])
+
+    def estimate(self, member: str | None = None) -> Estimate:
+        """Return the mean entropy in a member, or under p_M if no member is named, with its 95 % interval.
+
+        The interval is over seeds. If there is one seed, the interval is over its mini-batches. Fewer than three seeds
+        or mini-batches have no interval.
+        """
+        if member is None:
+            return estimate_of_minibatches(np.einsum("smb,m->sb", self.entropies, np.array(self.probabilities)))
+        return estimate_of_minibatches(self.entropies[:, self.members.index(member)])
+
+    def estimate_cvar(self) -> Estimate:
+        """Return `cvar` with its 95 % interval, which is over seeds or mini-batches as in `estimate`."""
+        minibatches = self.entropies.shape[-1]
+        if len(self.seeds) > 1 or minibatches < FEWEST:
+            return estimate_of_minibatches(self.cvar[:, None])
+        (value,), draws = self.cvar.tolist(), np.random.default_rng(0).integers(minibatches, size=(1000, minibatches))
+        drawn = dataclasses.replace(self, entropies=np.moveaxis(self.entropies[0][:, draws], 1, 0))
+        means = value + bootstrap_inflation(minibatches) * (drawn.cvar - value)
+        low, high = np.quantile(means, [0.025, 0.975])
+        return Estimate(value, (float(low), float(high)))
+
+    @property
+    def intervals_over(self) -> str:
+        """The units that the intervals of `estimate` are over, in words."""
+        seeds, minibatches = len(self.seeds), self.entropies.shape[-1]
+        return f"{minibatches} mini-batches of one seed" if seeds == 1 else f"{seeds} seeds"
 
     def of_seed(self, seed: int) -> "Evaluation":
         """Return the part that belongs to one seed. `trails` stay those of the first seed."""
