@@ -33,7 +33,7 @@ def draw_returns(
 
     Goals are coloured by their final return. Maps are drawn only if all tasks are goals in the plane.
     """
-    planar = all(isinstance(task, list) and len(task) == 2 for task in tasks)
+    planar = tasks_are_in_a_plane(tasks)
     maps = list(returns) if planar else []
     final = np.concatenate([values[:, -1] for values in returns.values()])
     norm = Normalize(min(0.0, final.min()), max(1.0, final.max()))
@@ -63,6 +63,11 @@ def draw_returns(
         ("init", "task", *(("x", "y") if planar else ("what",)), "final_return"),
         goal_rows,
     )
+
+
+def tasks_are_in_a_plane(tasks: Sequence[Any]) -> bool:
+    """Tell whether all tasks, as summary.json describes them, are goals in a plane, so that a map can show them."""
+    return all(isinstance(task, list) and len(task) == 2 for task in tasks)
 
 
 def _draw_returns_at_goals(

@@ -73,6 +73,11 @@ class Evaluation:
     place_names: tuple[str, ...] = ()
     """The names of the two coordinates of `visits` and `trails`; empty if places are not in a plane."""
 
+    def __repr__(self) -> str:
+        numbers = [f"{member} {self.estimate(member).text}" for member in self.members[:20]]
+        more = [f"and {len(self.members) - 20} more"] if len(self.members) > 20 else []
+        return f"Evaluation({self.class_name!r}, {', '.join(numbers + more)}, over {self.intervals_over})"
+
     @property
     def member_means(self) -> Float[np.ndarray, "seeds members"]:
         """The mean entropy over mini-batches, of shape (seeds, members)."""

@@ -28,7 +28,7 @@ from alphamepol.measuring.samples import SamplePlan
 from alphamepol.policies.files import save_policy
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.context import RunContext, Work, running_in_context
-from alphamepol.runs.description import describe_run
+from alphamepol.runs.description import describe_run, repr_of_run
 from alphamepol.runs.device_count import check_device_count
 from alphamepol.runs.folder import RunFolder, class_in_folder_name, default_run_folder
 from alphamepol.runs.loop import Loop, LoopState, run_loop
@@ -41,6 +41,8 @@ from alphamepol.settings.conversion import settings_to_dict
 @dataclass(frozen=True)
 class PretrainRun:
     """A finished run of pre-training, which `pretrain` returns."""
+
+    __repr__ = repr_of_run
 
     folder: Path
     """The run folder."""
@@ -124,7 +126,7 @@ def pretrain(
     with run_folder.claim(description, resume=resume) as to_do:
         if to_do:
             title = (
-                f"{config.label} on {environment_class.name}, {config.epochs} epochs, "
+                f"{config.label} on {environment_class.name}, {counted(config.epochs, 'epoch')}, "
                 f"{counted(config.seeds, 'seed')}, in {run_folder.path}"
             )
             work = Work(title, "epoch", config.epochs, (SAMPLING, NEIGHBOURS, LEARNING))

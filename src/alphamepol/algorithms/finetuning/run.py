@@ -21,7 +21,7 @@ from alphamepol.files.arrays import pack_arrays
 from alphamepol.policies.files import load_policy, save_policy
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.context import RunContext, Work, running_in_context
-from alphamepol.runs.description import describe_run
+from alphamepol.runs.description import describe_run, repr_of_run
 from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.loop import Loop, LoopState, run_loop
 from alphamepol.runs.metrics import read_metrics
@@ -33,6 +33,8 @@ from alphamepol.settings.conversion import settings_to_dict
 @dataclass(frozen=True)
 class FinetuneRun:
     """A finished run of fine-tuning, which `finetune` returns."""
+
+    __repr__ = repr_of_run
 
     folder: Path
     """The run folder."""
@@ -93,7 +95,7 @@ def run_finetuning_from_source(source: Source, plan: Plan, path: Path, way: Way)
     )
     title = (
         f"{plan.finetuner.label} from {source.label} ({source.name}) in {plan.member}, "
-        f"{counted(len(plan.tasks), 'task')}, {config.iterations} iterations, in {folder.path}"
+        f"{counted(len(plan.tasks), 'task')}, {counted(config.iterations, 'iteration')}, in {folder.path}"
     )
     with folder.claim(description, resume=way.resume) as to_do:
         if to_do:

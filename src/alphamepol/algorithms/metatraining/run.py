@@ -23,7 +23,7 @@ from alphamepol.errors import InputError
 from alphamepol.figures.tables import metatrain_table
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.context import RunContext, Work, running_in_context
-from alphamepol.runs.description import describe_run
+from alphamepol.runs.description import describe_run, repr_of_run
 from alphamepol.runs.device_count import check_device_count
 from alphamepol.runs.folder import RunFolder, class_in_folder_name, default_run_folder
 from alphamepol.runs.progress import counted
@@ -33,6 +33,8 @@ from alphamepol.settings.conversion import settings_to_dict
 @dataclass(frozen=True)
 class MetatrainRun:
     """A finished meta-training run, which `metatrain` returns."""
+
+    __repr__ = repr_of_run
 
     folder: Path
     """The run folder."""
