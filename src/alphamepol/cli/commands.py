@@ -17,7 +17,6 @@ from alphamepol.algorithms.finetuning.config import FinetuneConfig
 from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 
-
 SHORT_FINETUNING = "--tasks", "5", "--iterations", "30"
 """The options of the short fine-tuning that commands propose as the next step."""
 

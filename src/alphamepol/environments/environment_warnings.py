@@ -19,7 +19,7 @@ def show_environment_warnings(said: Iterable[tuple[str, str]]) -> None:
     """Show warnings, each given with the name of the member that it came from. A warning is shown only once."""
     for member, text in said:
         plain = re.sub(r"\x1b\[\d+m", "", text).removeprefix("WARN: ").strip()
-        kind = re.sub(r"[\d.]+", "", plain)
+        kind = re.sub(r"-?\d[\d.e+-]*", "", plain)
         if kind not in SHOWN:
             SHOWN.add(kind)
             warnings.warn(f"environment {member}: {plain}", stacklevel=2)
