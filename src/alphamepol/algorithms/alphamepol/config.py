@@ -66,7 +66,8 @@ class PretrainConfig(RunSettings, PolicySettings, SampleSettings, AlphaMepolSett
     ```
     """
 
-    __repr__ = repr_of_settings
+    def __repr__(self) -> str:
+        return repr_of_settings(self)
 
     evaluation_batches: int = 40
     """The number of mini-batches per member in the evaluation of the final policies."""

@@ -42,7 +42,8 @@ from alphamepol.settings.conversion import settings_to_dict
 class PretrainRun:
     """A finished run of pre-training, which `pretrain` returns."""
 
-    __repr__ = repr_of_run
+    def __repr__(self) -> str:
+        return repr_of_run(self)
 
     folder: Path
     """The run folder."""

@@ -18,7 +18,8 @@ from alphamepol.settings.run import RunSettings, check_run_settings
 class DiaynConfig(RunSettings, PolicySettings, EpisodeSettings):
     """The settings of DIAYN: all that decides its result, except the class of environments."""
 
-    __repr__ = repr_of_settings
+    def __repr__(self) -> str:
+        return repr_of_settings(self)
 
     epochs: int = 1000
     """The number of DIAYN's epochs. Each epoch has --steps steps."""

@@ -23,7 +23,8 @@ from alphamepol.runs.sources import Source, distinct_source_labels, short_source
 class FinetuneComparison:
     """The finished runs from several initial policies on the same tasks, which `finetune` returns for a list."""
 
-    __repr__ = repr_of_run
+    def __repr__(self) -> str:
+        return repr_of_run(self)
 
     folder: Path
     """The folder of the comparison, which holds the run folders."""

@@ -58,7 +58,8 @@ class FinetuneConfig(RunSettings, PolicySettings, EpisodeSettings, TaskSettings)
     ```
     """
 
-    __repr__ = repr_of_settings
+    def __repr__(self) -> str:
+        return repr_of_settings(self)
 
     @property
     def trajectories(self) -> int:

@@ -14,7 +14,8 @@ from alphamepol.settings.trust_region import TrustRegionSettings, check_trust_re
 class MamlConfig(RunSettings, PolicySettings, TrustRegionSettings, EpisodeSettings):
     """The settings of MAML: all that decides its result, except the class of environments and the tasks."""
 
-    __repr__ = repr_of_settings
+    def __repr__(self) -> str:
+        return repr_of_settings(self)
 
     iterations: int = 200
     """The number of MAML's iterations. Each iteration draws tasks and improves the policy with them."""

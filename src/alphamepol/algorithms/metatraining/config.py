@@ -45,7 +45,8 @@ class MetatrainConfig(MamlConfig, DiaynConfig, MethodSettings):
     ```
     """
 
-    __repr__ = repr_of_settings
+    def __repr__(self) -> str:
+        return repr_of_settings(self)
 
     seeds: int = 8
     """The number of seeds. All seeds run side by side in one program."""

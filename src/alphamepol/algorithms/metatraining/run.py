@@ -34,7 +34,8 @@ from alphamepol.settings.conversion import settings_to_dict
 class MetatrainRun:
     """A finished meta-training run, which `metatrain` returns."""
 
-    __repr__ = repr_of_run
+    def __repr__(self) -> str:
+        return repr_of_run(self)
 
     folder: Path
     """The run folder."""

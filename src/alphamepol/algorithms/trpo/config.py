@@ -31,7 +31,8 @@ class TrpoConfig(TrustRegionSettings, FinetuneConfig):
     ```
     """
 
-    __repr__ = repr_of_settings
+    def __repr__(self) -> str:
+        return repr_of_settings(self)
 
     gae_lambda: float = 0.98
     """λ of generalised advantage estimation."""
