@@ -101,7 +101,7 @@ class Estimate:
         return {"value": self.value, "interval": None if self.interval is None else list(self.interval)}
 
 
-def text_of_statistic(value: float) -> str:
+def text_of_statistic(value: float | np.floating) -> str:
     """Return a number with two decimals; small numbers have three, numbers from 100 on none."""
     small = 0 < abs(value) < 0.095
     text = f"{value:.3f}" if small else f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"

@@ -105,7 +105,7 @@ def _add_rest_to_table(table: Table, members: int) -> None:
         table.add_row(f"and {members - MOST} more")
 
 
-def _table_cell_if_finite(number: float) -> str:
+def _table_cell_if_finite(number: float | np.floating) -> str:
     return text_of_statistic(number) if math.isfinite(number) else ""
 
 

@@ -91,9 +91,12 @@ class Evaluation:
     @property
     def cvar(self) -> Float[np.ndarray, " seeds"]:
         """The mean of the worst α-fraction of entropies, E^α under p_M (E1), of shape (seeds,)."""
-        minibatches = self.entropies.shape[-1]
+        return self._cvar_of(self.entropies)
+
+    def _cvar_of(self, entropies: Float[np.ndarray, "sets members minibatches"]) -> Float[np.ndarray, " sets"]:
+        minibatches = entropies.shape[-1]
         weights = np.repeat(np.array(self.probabilities) / minibatches, minibatches)
-        return np.array([weighted_cvar(seed.ravel(), weights, self.alpha) for seed in self.entropies])
+        return np.array([weighted_cvar(one.ravel(), weights, self.alpha) for one in entropies])
 
     def estimate(self, member: str | None = None) -> Estimate:
         """Return the mean entropy in a member, or under p_M if no member is named, with its 95 % interval.
@@ -111,8 +114,8 @@ class Evaluation:
         if len(self.seeds) > 1 or minibatches < FEWEST:
             return estimate_of_minibatches(self.cvar[:, None])
         (value,), draws = self.cvar.tolist(), np.random.default_rng(0).integers(minibatches, size=(1000, minibatches))
-        drawn = dataclasses.replace(self, entropies=np.moveaxis(self.entropies[0][:, draws], 1, 0))
-        means = value + bootstrap_inflation(minibatches) * (drawn.cvar - value)
+        drawn = self._cvar_of(np.moveaxis(self.entropies[0][:, draws], 1, 0))
+        means = value + bootstrap_inflation(minibatches) * (drawn - value)
         low, high = np.quantile(means, [0.025, 0.975])
         return Estimate(value, (float(low), float(high)))
 
