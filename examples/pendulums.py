@@ -31,4 +31,5 @@ def pendulums():
         "usual": partial(pendulum, 1.0),
         "heavy": partial(pendulum, 2.0),
     }
-    return am.gymnasium_class(members, probabilities=[0.4, 0.4, 0.2], entropy_on=angle_and_speed)
+    names = ("angle", "speed")
+    return am.gymnasium_class(members, probabilities=[0.4, 0.4, 0.2], entropy_on=angle_and_speed, entropy_names=names)

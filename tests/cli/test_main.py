@@ -227,7 +227,7 @@ def test_finetune_several_side_by_side(elsewhere, capsys) -> None:
     assert main(command) == 0
     folder = Path("runs/finetune-GWN-mine-random-seed-0")
     shown = capsys.readouterr().out
-    assert f"Everything is in {folder}" in shown
+    assert f"Everything is in {folder}: numbers in summary.json, the curves and the maps of goals" in shown
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["init"] == {"mine": "mine.safetensors", "random": "random"}
     for name in ("mine", "random"):
@@ -274,8 +274,9 @@ def test_an_interrupted_comparison_goes_on(stop_at, elsewhere, monkeypatch, caps
 
 
 def test_finetune_one_takes_the_class_of_its_run(elsewhere, capsys) -> None:
-    assert main(["pretrain", "gridworld-slope", *TINY, "--folder", "run"]) == 0
-    assert "alphamepol finetune run random --member GWN" in capsys.readouterr().out
+    assert main(["pretrain", "gridworld-slope", *TINY, "--folder", "a run"]) == 0
+    assert "alphamepol finetune 'a run' random --member GWN" in capsys.readouterr().out
+    Path("a run").rename("run")
     settings = "--tasks 2 --iterations 2 --horizon 10 --steps 40 --goals 0.5 0.5 -0.5 0.7 --folder tuned".split()
     assert main(["finetune", "run", "--member", "GWS", *settings]) == 0
     summary = json.loads(Path("tuned/summary.json").read_text())

@@ -9,7 +9,9 @@ from alphamepol.estimation.statistics import (
     Sample,
     bootstrap_interval,
     contrast_statistic,
+    estimate_of_minibatches,
     estimate_statistic,
+    mean_with_bootstrap_interval,
     probability_of_improvement,
     weighted_interquartile_mean,
 )
@@ -161,6 +163,23 @@ def test_one_number_against_many_decides_nothing() -> None:
     # One policy decides nothing either, however many tasks it did.
     assert estimate_statistic(Sample.of_tasks(np.zeros((50, 1)), policies=1)).interval is None
     assert estimate_statistic(Sample.of_tasks(np.zeros((50, 1)), policies=0)).interval is not None
+
+
+def test_two_numbers_are_shown_instead_of_an_interval() -> None:
+    found = estimate_statistic(Sample.of_seeds([3.16, 2.52]))
+    assert (found.interval, found.text) == (None, "2.84 (3.16 and 2.52)")
+    assert mean_with_bootstrap_interval(np.array([1.0, 2.0])) == {"mean": 1.5, "interval": None}
+    assert Estimate(-0.0421, (-1.0, 250.0)).text == "−0.042 [−1.00, 250]"
+
+
+def test_the_interval_of_one_seed_is_over_its_minibatches() -> None:
+    values = np.random.default_rng(0).normal(size=(1, 40))
+    found = estimate_of_minibatches(values)
+    assert found.interval == pytest.approx([float(end) for end in bootstrap_interval(values[0])], abs=0.02)
+    several = np.stack([values[0], values[0] + 1, values[0] + 2])
+    assert estimate_of_minibatches(several) == estimate_statistic(Sample.of_seeds(several.mean(axis=1)))
+    two = estimate_of_minibatches(values[:, :2])
+    assert (two.interval, two.values) == (None, ())
 
 
 def test_one_number_alone_has_no_interval_and_none_at_all_is_refused() -> None:

@@ -47,6 +47,22 @@ def test_several_are_compared(run, tmp_path) -> None:
     assert (tmp_path / "all/figures/heat-maps.png").is_file()
 
 
+def test_a_table_says_what_its_intervals_are_over(run, tmp_path, capsys) -> None:
+    policy, folder = str(run.folder / "policy/seed-0.safetensors"), str(tmp_path / "one")
+    line = ["evaluate", policy, str(run.folder), "--class", "gridworld-slope", "--batches", "4", "--folder", folder]
+    assert main(line) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Brackets are 95 % intervals over 4 mini-batches of one seed." in shown
+    assert "Two numbers in parentheses are those of two seeds." in shown
+    done = evaluate(run.folder, batches=4, folder=tmp_path / "again", quiet=True)
+    (evaluation,) = done.evaluations.values()
+    one = evaluation.of_seed(0)
+    assert repr(one).startswith("Evaluation('gridworld-slope', GWS ")
+    low, high = one.estimate_cvar().interval
+    assert low < one.cvar[0] < high
+    assert one.estimate().value == pytest.approx(one.mean[0])
+
+
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [([], "run: none was given"), ({}, "policies: none was given"), ("random", "run: random alone was given")],

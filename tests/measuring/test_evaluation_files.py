@@ -27,8 +27,9 @@ WHOLE = Evaluation(
     cells={"trajectory": RANDOM.uniform(size=(3, 2))},
     units=(2.0, 3.0),
     encoder_seed=7,
+    place_names=("position", "speed"),
 )
-BARE = dataclasses.replace(WHOLE, visits=None, trails=None, cells=None, units=None, encoder_seed=None)
+BARE = dataclasses.replace(WHOLE, visits=None, trails=None, cells=None, units=None, encoder_seed=None, place_names=())
 
 
 @pytest.mark.parametrize("evaluation", [WHOLE, BARE])
@@ -36,7 +37,7 @@ def test_it_comes_back_as_it_was(evaluation, tmp_path) -> None:
     save_evaluation(evaluation, tmp_path / "one.safetensors")
     found = load_evaluation(tmp_path / "one.safetensors")
     assert found.to_dict() == evaluation.to_dict()
-    for field in ("class_name", "members", "seeds", "ceilings", "units", "encoder_seed"):
+    for field in ("class_name", "members", "seeds", "ceilings", "units", "encoder_seed", "place_names"):
         assert getattr(found, field) == getattr(evaluation, field)
     np.testing.assert_array_equal(found.entropies, evaluation.entropies)
     np.testing.assert_array_equal(found.trajectory_entropies, evaluation.trajectory_entropies)

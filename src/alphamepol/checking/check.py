@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ class Checked:
 
     folder: Path
     """The folder that holds check.json, check.html and figures/."""
-    diagnosis: Diagnosis
+    diagnosis: Diagnosis = field(repr=False)
     """The numbers."""
     findings: list[Finding]
     """The findings, the most important first. Each has a `sentence`, the suggested `settings`, and `serious`, which is

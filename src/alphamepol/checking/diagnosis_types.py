@@ -93,6 +93,9 @@ class Diagnosis:
     encoded: bool
     """True if particles are images that the random encoder encodes."""
 
+    def __repr__(self) -> str:
+        return f"Diagnosis({self.class_name!r} under {self.policy}: {', '.join(self.members[:20])})"
+
     @property
     def means(self) -> Float[np.ndarray, "3 members"]:
         """The mean entropy of each member and the two ends of its 95 % interval, of shape (3, members).

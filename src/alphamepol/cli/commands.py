@@ -3,6 +3,7 @@
 Heavy imports happen inside `run`, so that --help is quick.
 """
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,6 +17,9 @@ from alphamepol.algorithms.finetuning.config import FinetuneConfig
 from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.settings.run import LogTarget
+
+SHORT_FINETUNING = "--tasks", "5", "--iterations", "30"
+"""The options of the short fine-tuning that commands propose as the next step."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +82,10 @@ class Pretrain:
         say_after_command(
             f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/."
         )
-        member, own = done.summary["members"][-1], _own_class_for_command(self.environment_class)
-        say_after_command(f"Next: alphamepol evaluate {done.folder}{own}")
-        say_after_command(
-            f"  or: alphamepol finetune {done.folder} random{own} --member {member} --tasks 5 --iterations 30"
-        )
+        own = _own_class_for_command(self.environment_class)
+        say_next_command("Next", "evaluate", done.folder, *own)
+        member = "--member", done.summary["members"][-1]
+        say_next_command("  or", "finetune", done.folder, "random", *own, *member, *SHORT_FINETUNING)
 
 
 @dataclass(frozen=True)
@@ -232,6 +235,7 @@ class Finetune:
 
     def run(self) -> None:
         from alphamepol.algorithms.finetuning.finetune import finetune
+        from alphamepol.figures.returns import tasks_are_in_a_plane
 
         done = finetune(
             self.inits[0] if len(self.inits) == 1 else self.inits,
@@ -245,9 +249,9 @@ class Finetune:
             devices=self.devices,
             log=self.log,
         )
-        say_after_command(
-            f"Everything is in {done.folder}: numbers in summary.json, the curves and the map of goals in figures/."
-        )
+        tasks = done.summary["tasks"]
+        pictures = "the curves and the maps of goals" if tasks_are_in_a_plane(tasks) else "the curves"
+        say_after_command(f"Everything is in {done.folder}: numbers in summary.json, {pictures} in figures/.")
 
 
 @dataclass(frozen=True)
@@ -302,14 +306,11 @@ class Metatrain:
         say_after_command(
             f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/."
         )
-        member, own = done.summary["members"][-1], _own_class_for_command(self.environment_class)
-        say_after_command(
-            f"Next: alphamepol finetune {done.folder} random{own} --member {member} --tasks 5 --iterations 30"
-        )
+        own, member = _own_class_for_command(self.environment_class), ("--member", done.summary["members"][-1])
+        say_next_command("Next", "finetune", done.folder, "random", *own, *member, *SHORT_FINETUNING)
         if self.config.method == "diayn":
-            say_after_command(
-                f"  or: alphamepol metatrain {self.environment_class} --method maml-diayn --diayn {done.folder}"
-            )
+            skills = "--method", "maml-diayn", "--diayn", done.folder
+            say_next_command("  or", "metatrain", self.environment_class, *skills)
 
 
 @dataclass(frozen=True)
@@ -427,12 +428,17 @@ class Demo:
         demo(self.folder, self.seed)
 
 
-def _own_class_for_command(class_name: str) -> str:
-    """Return the option --class for a class of the user's own (FILE.py:FUNCTION), and an empty string for others.
+def _own_class_for_command(class_name: str) -> tuple[str, ...]:
+    """Return the option --class for a class of the user's own (FILE.py:FUNCTION), and nothing for others.
 
     Commands that read a run need this option, because reading a run folder never runs a program that it names.
     """
-    return f" --class {class_name}" if ":" in class_name else ""
+    return ("--class", class_name) if ":" in class_name else ()
+
+
+def say_next_command(introduction: str, *words: str | Path) -> None:
+    """Print a command line to go on with. Words that a shell would not read as they are, such as spaces, are quoted."""
+    say_after_command(f"{introduction}: {shlex.join(['alphamepol', *map(str, words)])}")
 
 
 def say_after_command(sentence: str) -> None:

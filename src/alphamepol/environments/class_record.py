@@ -35,7 +35,7 @@ def record_class(environment_class: AnyClass, units: Sequence[float] | None) -> 
         "ids": ids,
         "observation_space": _record_space(members[0].observation_space),
         "action_space": _record_space(members[0].action_space),
-        "entropy_names": list(getattr(members[0], "entropy_names", ())),
+        "entropy_names": list(members[0].entropy_names),
         "units": None if units is None else list(units),
         "entropy_ceilings": [_finite_in_record(member.entropy_ceiling) for member in members],
         "time_limit": _finite_in_record(min(member.time_limit for member in members)),

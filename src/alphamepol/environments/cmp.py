@@ -10,6 +10,7 @@ import gymnasium
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from alphamepol.environments.maps import Map
+from alphamepol.errors import InputError
 
 
 class Member(eqx.Module):
@@ -49,6 +50,14 @@ class Member(eqx.Module):
     @abstractmethod
     def ended(self, state: PyTree[Array]) -> Bool[Array, ""]:
         """Tell whether a trajectory ends when it reaches this state."""
+
+    @property
+    def entropy_names(self) -> tuple[str, ...]:
+        """The name of each feature of a particle, which figures write at their axes.
+
+        If the tuple is empty (the default), figures write "feature 0", "feature 1" and so on.
+        """
+        return ()
 
     @property
     def map(self) -> Map | None:
@@ -103,8 +112,9 @@ class CMP(Member):
     - `observation_space`, `action_space`: Gymnasium spaces.
     - `entropy_ceiling`: the largest possible entropy of particles in nats, or `math.inf` if it is unknown.
 
-    A subclass may override the properties `map`, `tasks`, `time_limit`, `reward_lasts` and `gives_reward`. It may also
-    have the methods `draw_place(*, key)` and `explain_no_place(place)`, so that random goals can be drawn in it.
+    A subclass may override the properties `entropy_names`, `map`, `tasks`, `time_limit`, `reward_lasts` and
+    `gives_reward`. It may also have the methods `draw_place(*, key)` and `explain_no_place(place)`, so that random
+    goals can be drawn in it.
 
     **Example**
 
@@ -195,3 +205,14 @@ class HasCells(Protocol):
     def with_goal(self, cell: Int[Array, "2"]) -> Member:
         """Return a copy of the member that has a goal in a cell (column, row)."""
         ...
+
+
+def check_entropy_names(names: Sequence[str], features: int) -> None:
+    """Raise an `InputError` unless there is a name for each feature of a particle, or no name at all."""
+    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
+        raise InputError(f"entropy_names: {names!r} was given; give a tuple of names, e.g. ('position', 'speed')")
+    if names and len(names) != features:
+        raise InputError(
+            f"entropy_names: {', '.join(names)} was given; a particle has {features} "
+            f"feature{'s' * (features > 1)}, and each needs one name"
+        )

@@ -5,7 +5,7 @@ import hashlib
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import equinox as eqx
 import jax
@@ -74,6 +74,9 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
         uniform = [1.0 / len(members)] * len(members)
         self.probabilities = check_class_probabilities(uniform if probabilities is None else probabilities, self.names)
 
+    def __repr__(self) -> str:
+        return repr_of_class(self)
+
     def __len__(self) -> int:
         return len(self.names)
 
@@ -100,6 +103,14 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
         A run that is resumed compares this hash, to notice members that have changed but kept their names.
         """
         return hashlib.sha256(pack_arrays(self.members, {})).hexdigest()
+
+
+def repr_of_class(environment_class: Any, most: int = 20) -> str:
+    """Return a short text about a class: its name, and at most `most` members with their probabilities."""
+    pairs = zip(environment_class.names, environment_class.probabilities, strict=True)
+    members = [f"{name}: {probability:g}" for name, probability in pairs]
+    more = [f"and {len(members) - most} more"] if len(members) > most else []
+    return f"{type(environment_class).__name__}({environment_class.name!r}, {', '.join(members[:most] + more)})"
 
 
 def find_member_of_class(which: str | int | np.integer | Array, names: Sequence[str], class_name: str) -> int:

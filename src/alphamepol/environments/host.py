@@ -16,7 +16,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped, UInt32
 
 from alphamepol.environments.cmp import Member
-from alphamepol.environments.environment_class import EnvironmentClass, check_class_probabilities, find_member_of_class
+from alphamepol.environments.environment_class import (
+    EnvironmentClass,
+    check_class_probabilities,
+    find_member_of_class,
+    repr_of_class,
+)
 from alphamepol.environments.maps import Map
 from alphamepol.errors import InputError
 
@@ -65,6 +70,8 @@ class HostMember(Member):
     """The map that figures draw. None if the member has no map."""
     gives_reward: bool = eqx.field(static=True, default=True)
     """True if the environment has a reward of its own."""
+    entropy_names: tuple[str, ...] = eqx.field(static=True, default=())
+    """The name of each feature of a particle, which figures write at their axes."""
 
     @property
     def observation_space(self) -> gymnasium.Space:
@@ -227,6 +234,9 @@ class HostClass:
         self.description = description
         uniform = [1.0 / len(members)] * len(members)
         self.probabilities = check_class_probabilities(uniform if probabilities is None else probabilities, self.names)
+
+    def __repr__(self) -> str:
+        return repr_of_class(self)
 
     def __len__(self) -> int:
         return len(self.names)

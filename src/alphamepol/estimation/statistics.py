@@ -1,5 +1,6 @@
 """Bootstrap intervals over seeds and tasks, and comparisons of methods."""
 
+import dataclasses
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,10 @@ from jaxtyping import Float, Int
 from scipy.special import stdtrit
 
 RESAMPLES = 10_000
+FEWEST = 3
+"""The fewest seeds, tasks or mini-batches from which an interval is computed.
+
+Two numbers would give an interval of 12.7 standard errors to each side, which says less than the numbers themselves."""
 
 Statistic = Callable[[Float[np.ndarray, " values"], Float[np.ndarray, "resamples values"]], np.ndarray]
 """A function that computes one number from weighted values, for each row of weights; NaN if all weights are 0."""
@@ -80,10 +85,27 @@ class Estimate:
 
     value: float
     interval: tuple[float, float] | None
-    """The ends of the interval; None if only one seed or task could be resampled."""
+    """The ends of the interval; None if fewer than three seeds or tasks could be resampled."""
+    values: tuple[float, ...] = ()
+    """The two numbers behind a mean of two; otherwise empty."""
+
+    @property
+    def text(self) -> str:
+        """The number with its interval, e.g. `0.50 [0.49, 0.51]`. Instead of an interval, two numbers are shown."""
+        value, *ends = map(text_of_statistic, (self.value, *(self.interval or self.values)))
+        if not ends:
+            return value
+        return f"{value} [{', '.join(ends)}]" if self.interval else f"{value} ({' and '.join(ends)})"
 
     def to_dict(self) -> dict[str, Any]:
         return {"value": self.value, "interval": None if self.interval is None else list(self.interval)}
+
+
+def text_of_statistic(value: float | np.floating) -> str:
+    """Return a number with two decimals; small numbers have three, numbers from 100 on none."""
+    small = 0 < abs(value) < 0.095
+    text = f"{value:.3f}" if small else f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
+    return text.replace("-", "−")
 
 
 def weighted_mean(
@@ -107,8 +129,8 @@ def weighted_interquartile_mean(
 def estimate_statistic(sample: Sample, statistic: Statistic = weighted_mean) -> Estimate:
     """Estimate a statistic of a sample, with its interval."""
     value = float(statistic(sample.values, np.ones((1, len(sample.values))))[0])
-    if sample.units == 1:
-        return Estimate(value, None)
+    if sample.units < FEWEST:
+        return Estimate(value, None, tuple(sample.values.tolist()) if len(sample.values) == 2 else ())
     random = np.random.default_rng(0)
     if statistic is weighted_mean:
         return Estimate(
@@ -132,7 +154,7 @@ def contrast_statistic(terms: Sequence[tuple[float, Sample]], together: Sequence
     random = np.random.default_rng(0)
     names = list(together or range(len(terms)))
     value = sum(factor * float(sample.values.mean()) for factor, sample in terms)
-    if any(sample.units == 1 for _, sample in terms):
+    if any(sample.units < FEWEST for _, sample in terms):
         return Estimate(value, None)
     resampled = np.zeros(RESAMPLES)
     seeds: dict[tuple[Hashable, int], Float[np.ndarray, "resamples seeds"]] = {}
@@ -171,10 +193,17 @@ def probability_of_improvement(first: Sample, second: Sample) -> Estimate:
         pairs += tasks[:, task] * weights[0].sum(axis=1) * weights[1].sum(axis=1)
     shares = np.divide(wins, pairs, out=np.full(len(tasks), np.nan), where=pairs > 0)
     value, units = float(shares[0]), min(first.units, second.units)
-    if units == 1:
+    if units < FEWEST:
         return Estimate(value, None)
     low, high = _bootstrap_interval_ends(value + bootstrap_inflation(units) * (shares[1:] - value))
     return Estimate(value, (max(0.0, low), min(1.0, high)))
+
+
+def estimate_of_minibatches(values: Float[np.ndarray, "seeds minibatches"]) -> Estimate:
+    """Estimate a mean over seeds and mini-batches, with its interval over seeds, or over the batches of one seed."""
+    if len(values) > 1:
+        return estimate_statistic(Sample.of_seeds(values.mean(axis=1)))
+    return dataclasses.replace(estimate_statistic(Sample.of_seeds(values[0])), values=())
 
 
 def bootstrap_inflation(units: int) -> float:
@@ -231,6 +260,6 @@ def _bootstrap_interval_ends(resampled: Float[np.ndarray, " resamples"]) -> tupl
 
 
 def mean_with_bootstrap_interval(values: Float[np.ndarray, " samples"]) -> dict[str, Any]:
-    """Return the mean and its 95 % bootstrap interval, for JSON. The interval of a single value is None."""
-    interval = [float(end) for end in bootstrap_interval(values)] if len(values) > 1 else None
+    """Return the mean and its 95 % bootstrap interval, for JSON. The interval of fewer than three values is None."""
+    interval = [float(end) for end in bootstrap_interval(values)] if len(values) >= FEWEST else None
     return {"mean": float(values.mean()), "interval": interval}

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ class Evaluated:
     """The folder that holds summary.json and figures/."""
     evaluations: dict[str, Evaluation]
     """An `Evaluation` for each given policy or run, by its label, for example "αMEPOL (0.2)" or "Random"."""
-    summary: dict[str, Any]
+    summary: dict[str, Any] = field(repr=False)
     """The content of summary.json. With several policies, its entry "runs" has a summary for each of them."""
 
 
@@ -153,7 +153,7 @@ def evaluate(
         ((label, evaluation),) = evaluations.items()
         console.print(evaluation_table(evaluation, f"{label} ({sources[0].name}) in {class_name}"))
     else:
-        console.print(comparison_table(evaluations, f"state entropy in {class_name}, mean over seeds [95 % interval]"))
+        console.print(comparison_table(evaluations, f"state entropy in {class_name}"))
     return Evaluated(path, evaluations, summary)
 
 

@@ -22,6 +22,7 @@ def draw_bars(
 ) -> None:
     """Draw a bar with its 95 % interval for every series of every group, and write the numbers to a CSV file.
 
+    A mean of two numbers has no interval. The two numbers are drawn as dots.
     `levels` maps groups to a level that is drawn as a dashed line, e.g. the ceiling of a member.
     """
     series = list(dict.fromkeys(one for group in groups.values() for one in group))
@@ -39,8 +40,7 @@ def draw_bars(
                     continue
                 found = values[one]
                 x = place + (number - (len(series) - 1) / 2) * width
-                ends = found.interval or (found.value, found.value)
-                error = [[found.value - ends[0]], [ends[1] - found.value]]
+                low, high = found.interval or (found.value, found.value)
                 axes.bar(
                     x,
                     found.value,
@@ -48,8 +48,11 @@ def draw_bars(
                     color=colours[one],
                     label=one if one not in _labels_of_bars(axes) else None,
                 )
-                axes.errorbar(x, found.value, np.maximum(error, 0.0), color="black", linewidth=0.9, capsize=1.5)
-                rows.append((group, one, found.value, *ends))
+                error = np.maximum([[found.value - low], [high - found.value]], 0.0)
+                if found.interval:
+                    axes.errorbar(x, found.value, error, color="black", linewidth=0.9, capsize=1.5)
+                axes.plot([x] * len(found.values), found.values, "k.", markersize=3)
+                rows.append((group, one, found.value, low, high))
             if levels and group in levels:
                 axes.plot([place - 0.45, place + 0.45], [levels[group]] * 2, "k--", linewidth=0.9)
                 rows.append((group, "ceiling", levels[group], levels[group], levels[group]))

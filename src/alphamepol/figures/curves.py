@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from alphamepol.environments.host import AnyClass
-from alphamepol.estimation.statistics import bootstrap_interval
+from alphamepol.estimation.statistics import FEWEST, bootstrap_interval
 from alphamepol.figures.style import COLOURS, PNG, STYLE, save_figure_in_style, style_colours_of, write_csv_of_figure
 from alphamepol.figures.tables import MOST
 
@@ -21,45 +22,62 @@ from alphamepol.figures.tables import MOST
 def draw_curves(axes: Axes, curves: Mapping[str, Float[np.ndarray, "rows steps"]]) -> list[tuple[Any, ...]]:
     """Draw the mean of each curve over its rows, with its 95 % band. Return the numbers as rows of a CSV file.
 
-    Steps are numbered from 1.
+    Steps are numbered from 1. Two rows have no band, and are drawn as thin lines.
     """
     rows: list[tuple[Any, ...]] = []
     colours = style_colours_of(list(curves))
     for name, values in curves.items():
         colour = colours[name]
         steps, mean = np.arange(1, values.shape[1] + 1), values.mean(axis=0)
-        low, high = bootstrap_interval(values)
         axes.plot(steps, mean, color=colour, label=name, linewidth=1.4)
-        axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
+        if len(values) >= FEWEST:
+            low, high = bootstrap_interval(values)
+            axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
+        else:
+            low, high = values.min(axis=0), values.max(axis=0)
+            axes.plot(steps, values.T, color=colour, linewidth=0.5, alpha=0.6)
         rows += [(name, *row, len(values)) for row in zip(steps.tolist(), mean, low, high, strict=True)]
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(loc="best", frameon=True, framealpha=0.7, edgecolor="none")
     return rows
 
 
-def draw_learning_curves(metrics: Sequence[dict[str, Any]], environment_class: AnyClass, folder: Path) -> None:
-    """Draw the entropy of each member along the epochs.
+OBJECTIVE = "objective E^α"
+"""The name of the curve of the objective."""
+CURVE_COLOURS = tuple(colour for colour in COLOURS if colour != "#000000")
+"""The colours of members. Black is the colour of the objective."""
 
-    The curve is the mean over seeds, and the band goes from the lowest to the highest seed.
+
+def draw_learning_curves(metrics: Sequence[dict[str, Any]], environment_class: AnyClass, folder: Path) -> None:
+    """Draw the entropy of each member and the objective along the epochs.
+
+    The curve is the mean over seeds, and the band goes from the lowest to the highest seed. A dotted line is the
+    objective of the start policy, whose samples are those of epoch 0.
     """
-    by_member: dict[str, dict[int, list[float]]] = {name: {} for name in environment_class.names}
+    curves: dict[str, dict[int, list[float]]] = {name: {} for name in (*environment_class.names, OBJECTIVE)}
     for line in metrics:
-        for name, entropy in line["entropy"].items():
-            by_member[name].setdefault(line["epoch"], []).append(entropy)
+        for name, value in {**line["entropy"], OBJECTIVE: line["objective"]}.items():
+            curves[name].setdefault(line["epoch"], []).append(value)
     rows = [
         (name, epoch, np.mean(v), min(v), max(v), len(v))
-        for name, by_epoch in by_member.items()
+        for name, by_epoch in curves.items()
         for epoch, v in sorted(by_epoch.items())
     ]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.5, 3.4), layout="constrained")
         axes = figure.add_subplot()
-        met = [name for name, by_epoch in by_member.items() if by_epoch]
-        for name, colour in zip(met[:MOST], cycle(COLOURS), strict=False):
+        met = [name for name in environment_class.names if curves[name]]
+        colours = {OBJECTIVE: "black", **dict(zip(met[:MOST], cycle(CURVE_COLOURS), strict=False))}
+        for name, colour in colours.items():
             curve = np.array([row[1:5] for row in rows if row[0] == name], float)
-            axes.plot(curve[:, 0], curve[:, 1], color=colour, label=name, linewidth=1.4)
+            dashes = "--" if name == OBJECTIVE else "-"
+            axes.plot(curve[:, 0], curve[:, 1], dashes, color=colour, label=name, linewidth=1.4)
             axes.fill_between(curve[:, 0], curve[:, 2], curve[:, 3], color=colour, alpha=0.2, linewidth=0)
+        start = float(np.mean(curves[OBJECTIVE][min(curves[OBJECTIVE])]))
+        axes.plot([rows[0][1], rows[-1][1]], [start] * 2, ":k", linewidth=1, label=f"{OBJECTIVE} of the start policy")
         axes.set(xlabel="epoch", ylabel="entropy of a mini-batch")
-        axes.legend(loc="best", ncols=2 if len(environment_class) > 4 else 1)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.legend(loc="best", ncols=2 if len(environment_class) > 4 else 1, fontsize=8)
         save_figure_in_style(figure, folder, "learning-curves")
     write_csv_of_figure(folder / "learning-curves.csv", ("member", "epoch", "mean", "lowest", "highest", "seeds"), rows)
 
@@ -131,6 +149,7 @@ def draw_diagnostics_curves(metrics: Sequence[dict[str, Any]], folder: Path) -> 
             for (name, label), colour in zip(drawn.items(), COLOURS, strict=False):
                 axes.plot(epochs, means[name], color=colour, label=label, linewidth=1.4)
             axes.set_ylim(bottom=0)
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             if drawn:
                 axes.legend(loc="best")
             else:

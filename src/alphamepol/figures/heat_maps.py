@@ -15,11 +15,22 @@ from matplotlib.figure import Figure
 
 from alphamepol.environments.cmp import Member
 from alphamepol.environments.host import AnyClass
-from alphamepol.figures.map_backgrounds import draw_map_background, frame_map_background, map_background_is_to_scale
+from alphamepol.estimation.statistics import text_of_statistic
+from alphamepol.figures.map_backgrounds import (
+    draw_map_background,
+    frame_map_background,
+    label_map_background,
+    map_background_is_to_scale,
+)
 from alphamepol.figures.style import COLOURS, PNG, STYLE, WALL_COLOUR, save_figure_in_style, write_csv_of_figure
 from alphamepol.figures.tables import MOST
 from alphamepol.measuring.exploration import Evaluation
-from alphamepol.measuring.visits import VisitMap, visit_map
+from alphamepol.measuring.visits import (
+    VisitMap,
+    names_of_visited_places,
+    visit_map,
+    visit_maps_with_common_extent,
+)
 
 
 def draw_heat_maps(
@@ -31,20 +42,16 @@ def draw_heat_maps(
 ) -> None:
     """Draw the share of time at each place in each member, on a log scale, over all seeds.
 
-    The figure has five members side by side, with one row per method; below follow the next five members. Nothing is
-    drawn if agents have no place in a plane.
+    The figure has five members side by side, with one row per method; below follow the next five members. All methods
+    have the same axes. Nothing is drawn if agents have no place in a plane.
     """
-    maps = {
-        method: VisitMap(evaluation.visits.shares.mean(axis=0), evaluation.visits.extent)
-        for method, evaluation in evaluations.items()
-        if evaluation.visits is not None
-    }
+    maps = _comparable_heat_maps(evaluations)
     if not maps:
         return
     members = environment_class.names
     norm = LogNorm(1e-5, max(float(visits.shares.max()) for visits in maps.values()))
     with matplotlib.rc_context(STYLE):
-        figure, all_axes = _heat_map_axes(evaluations, list(maps), environment_class)
+        figure, all_axes = _heat_map_axes(evaluations, maps, environment_class)
         for (method, i), axes in all_axes.items():
             _draw_heat_map(axes, maps[method].shares[i], maps[method].extent, environment_class[i], norm)
         colours = ScalarMappable(norm, "viridis")
@@ -63,38 +70,49 @@ def draw_trails_like_heat_maps(
     shown = {method: one for method, one in evaluations.items() if one.trails is not None and one.visits is not None}
     if not shown:
         return
+    maps = _comparable_heat_maps(shown)
     rows: list[tuple[Any, ...]] = []
     with matplotlib.rc_context(STYLE):
-        figure, all_axes = _heat_map_axes(evaluations, list(shown), environment_class)
+        figure, all_axes = _heat_map_axes(evaluations, maps, environment_class)
         for (method, i), axes in all_axes.items():
-            evaluation, member = shown[method], environment_class.names[i]
-            assert evaluation.trails is not None
-            assert evaluation.visits is not None
+            trails, member = shown[method].trails, environment_class.names[i]
+            assert trails is not None
             draw_map_background(axes, environment_class[i])
-            for number, (trail, colour) in enumerate(zip(evaluation.trails[i], cycle(COLOURS), strict=False)):
+            for number, (trail, colour) in enumerate(zip(trails[i], cycle(COLOURS), strict=False)):
                 axes.plot(*trail.T, color=colour, linewidth=0.7, alpha=0.8)
                 axes.plot(*trail[0], "o", color=colour, markersize=3)
                 steps = zip(range(len(trail)), trail[:, 0], trail[:, 1], strict=True)
                 rows += [(method, member, number, *step) for step in steps if np.isfinite(step[1])]
-            frame_map_background(axes, evaluation.visits.extent, environment_class[i])
+            frame_map_background(axes, maps[method].extent, environment_class[i])
         save_figure_in_style(figure, folder, "trails")
     write_csv_of_figure(folder / "trails.csv", ("method", "member", "trajectory", "step", "x", "y"), rows)
 
 
+def _comparable_heat_maps(evaluations: Mapping[str, Evaluation]) -> dict[str, VisitMap]:
+    """Return the mean map of each method over its seeds. All maps have the same extent."""
+    return visit_maps_with_common_extent(
+        {
+            method: VisitMap(evaluation.visits.shares.mean(axis=0), evaluation.visits.extent)
+            for method, evaluation in evaluations.items()
+            if evaluation.visits is not None
+        }
+    )
+
+
 def _heat_map_axes(
-    evaluations: Mapping[str, Evaluation], methods: Sequence[str], environment_class: AnyClass
+    evaluations: Mapping[str, Evaluation], maps: Mapping[str, VisitMap], environment_class: AnyClass
 ) -> tuple[Figure, dict[tuple[str, int], Axes]]:
     """Return axes for every method and member: five members side by side, one row per method, then the next five."""
-    members = environment_class.names[:MOST]
+    members, methods = environment_class.names[:MOST], list(maps)
     columns = min(5, len(members))
     rows = math.ceil(len(members) / columns) * len(methods)
-    extents = [one.visits.extent for one in evaluations.values() if one.visits is not None]
-    west, east, south, north = extents[0]
+    west, east, south, north = maps[methods[0]].extent
+    names = evaluations[methods[0]].place_names or names_of_visited_places(environment_class[0])
     # Maps that are wider than high need less height.
     height = (
-        2.0
+        1.8
         * (min(1.0, abs(north - south) / (east - west)) if map_background_is_to_scale(environment_class[0]) else 1.0)
-        + 0.6
+        + 0.8
     )
     figure = Figure(figsize=(max(4.8, 2.3 * columns + 0.6), height * rows + 0.1), layout="constrained")
     all_axes = figure.subplots(rows, columns, squeeze=False)
@@ -106,8 +124,9 @@ def _heat_map_axes(
             axes = all_axes[i // columns * len(methods) + j, i % columns]
             axes.set_axis_on()
             axes.set_title(f"{member}\n{_heat_map_caption(evaluations[method], i)}")
-            if len(methods) > 1 and i % columns == 0:
-                axes.set_ylabel(method)
+            lowest = i + columns >= len(members) and j == len(methods) - 1
+            row = method if len(methods) > 1 else ""
+            label_map_background(axes, names, row, west=i % columns == 0, south=lowest)
             found[method, i] = axes
     return figure, found
 
@@ -116,7 +135,7 @@ def _heat_map_caption(evaluation: Evaluation, member: int) -> str:
     """Return a short measure of exploration: visited cells if the class has cells, otherwise the entropy."""
     if evaluation.cells is not None:
         return f"{evaluation.cells['minibatch'][:, member].mean():.1f} cells a mini-batch"
-    return f"entropy {evaluation.member_means[:, member].mean():.2f}"
+    return f"entropy {text_of_statistic(float(evaluation.member_means[:, member].mean()))}"
 
 
 def heat_map_pixels(places: np.ndarray, valid: np.ndarray, member: Member, size: int = 200) -> np.ndarray | None:

@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 
 from alphamepol.environments.cmp import Member
 from alphamepol.figures.curves import draw_curves
-from alphamepol.figures.map_backgrounds import draw_map_background
-from alphamepol.figures.style import PNG, STYLE, WALL_COLOUR, save_figure_in_style, write_csv_of_figure
+from alphamepol.figures.map_backgrounds import draw_map_background, frame_map_background, label_map_background
+from alphamepol.figures.style import PNG, STYLE, save_figure_in_style, write_csv_of_figure
+from alphamepol.measuring.visits import names_of_visited_places
 
 
 def draw_returns(
@@ -32,7 +33,7 @@ def draw_returns(
 
     Goals are coloured by their final return. Maps are drawn only if all tasks are goals in the plane.
     """
-    planar = all(isinstance(task, list) and len(task) == 2 for task in tasks)
+    planar = tasks_are_in_a_plane(tasks)
     maps = list(returns) if planar else []
     final = np.concatenate([values[:, -1] for values in returns.values()])
     norm = Normalize(min(0.0, final.min()), max(1.0, final.max()))
@@ -46,6 +47,7 @@ def draw_returns(
         for column, init in enumerate(maps, start=1):
             map_axes = figure.add_subplot(grid[column])
             _draw_returns_at_goals(map_axes, np.array(tasks, float), returns[init][:, -1], norm, member, init)
+            label_map_background(map_axes, names_of_visited_places(member), west=column == 1, south=True)
         if maps:
             colours = ScalarMappable(norm, "viridis")
             figure.colorbar(colours, ax=figure.axes[1:], label="final return", shrink=0.75, aspect=30)
@@ -63,6 +65,11 @@ def draw_returns(
     )
 
 
+def tasks_are_in_a_plane(tasks: Sequence[Any]) -> bool:
+    """Tell whether all tasks, as summary.json describes them, are goals in a plane, so that a map can show them."""
+    return all(isinstance(task, list) and len(task) == 2 for task in tasks)
+
+
 def _draw_returns_at_goals(
     axes: Axes,
     places: Float[np.ndarray, "tasks 2"],
@@ -73,15 +80,11 @@ def _draw_returns_at_goals(
 ) -> None:
     draw_map_background(axes, member)
     axes.scatter(*places.T, c=values, cmap="viridis", norm=norm, s=22, edgecolors="black", linewidths=0.4, zorder=3)
-    ground, space = member.map, member.observation_space
-    if ground is not None:
-        axes.set(xlim=ground.extent[:2], ylim=ground.extent[2:])
-    elif isinstance(space, gymnasium.spaces.Box) and space.shape == (2,) and space.is_bounded():
+    space, extent = member.observation_space, (*axes.get_xlim(), *axes.get_ylim())
+    if isinstance(space, gymnasium.spaces.Box) and space.shape == (2,) and space.is_bounded():
         (west, south), (east, north) = space.low.tolist(), space.high.tolist()
-        axes.set(xlim=(west, east), ylim=(south, north))
-    axes.set(xticks=[], yticks=[], aspect="equal")
+        extent = west, east, south, north
+    frame_map_background(axes, extent, member)
     # Maps are small, so the memory of the policy gets its own line.
     label = title.replace(", memory", "\nmemory")
     axes.set_title(f"{label}\nmean {values.mean():.2f}")
-    for spine in axes.spines.values():
-        spine.set(visible=True, color=WALL_COLOUR)

@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from alphamepol.environments.environment_class import EnvironmentClass
-from alphamepol.figures.map_backgrounds import draw_map_background, frame_map_background
+from alphamepol.figures.map_backgrounds import draw_map_background, frame_map_background, label_map_background
 from alphamepol.figures.style import STYLE, save_figure_in_style, write_csv_of_figure
-from alphamepol.measuring.visits import visit_map
+from alphamepol.measuring.visits import names_of_visited_places, visit_map
 from alphamepol.sampling.trajectories import Trajectories
 
 
@@ -18,7 +18,7 @@ def draw_skill_trails(trails: Trajectories, environment_class: EnvironmentClass,
 
     The axes of the trajectories are (skill, member, 1, time). Nothing is drawn if agents have no place in a plane.
     """
-    names = environment_class.names
+    names, axis_names = environment_class.names, names_of_visited_places(environment_class[0])
     places, valid = (np.asarray(part)[:, :, 0] for part in (trails.whereabouts, trails.valid))
     seen = visit_map(places, valid, environment_class[0]) if valid.any() else None
     if seen is None:
@@ -45,6 +45,7 @@ def draw_skill_trails(trails: Trajectories, environment_class: EnvironmentClass,
                 )
                 table += [(name, skill, step, *place) for step, place in enumerate(trail.tolist())]
             frame_map_background(axes, seen.extent, environment_class[i])
+            label_map_background(axes, axis_names, west=i % columns == 0, south=i + columns >= len(names))
             axes.set_title(name)
         save_figure_in_style(figure, folder, "skill-trails")
     write_csv_of_figure(folder / "skill-trails.csv", ("member", "skill", "step", "x", "y"), table)

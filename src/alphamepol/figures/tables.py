@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from alphamepol.environments.host import AnyClass
-from alphamepol.estimation.statistics import bootstrap_interval
+from alphamepol.estimation.statistics import Estimate, estimate_of_minibatches, text_of_statistic
 from alphamepol.measuring.exploration import Evaluation
 
 WORDS = {"trajectory": "trajectory", "minibatch": "mini-batch"}
@@ -32,65 +32,71 @@ def epoch_table(environment_class: AnyClass, lines: list[dict[str, Any]]) -> tup
 def evaluation_table(evaluation: Evaluation, title: str) -> Table:
     """Return a table of the entropy in each member: the mean over seeds, and the lowest and the highest seed.
 
-    The last columns are the visited cells if the class has cells, otherwise the ceiling.
+    With one seed, the table shows the interval over mini-batches. The last columns are the visited cells if the class
+    has cells, otherwise the ceiling.
     """
-    table = Table(title=Text(title), title_justify="left")
+    table = Table(title=Text(title), title_justify="left", caption_justify="left")
     table.add_column("member")
     table.add_column("probability", justify="right")
     table.add_column("entropy", justify="right")
+    if len(evaluation.seeds) == 1:
+        table.caption = Text(_table_caption_of_intervals([evaluation]))
     if len(evaluation.seeds) > 1:
         table.add_column("lowest … highest", justify="right")
     cells = evaluation.cells or {}
     for column in [f"cells per {WORDS[per]}" for per in cells] or ["ceiling"]:
         table.add_column(column, justify="right")
 
-    def row(name: str, probability: str, values: np.ndarray, *more: float) -> None:
-        spread = [f"{values.min():.2f} … {values.max():.2f}"] if len(evaluation.seeds) > 1 else []
-        table.add_row(
-            name, probability, f"{values.mean():.2f}", *spread, *(_table_cell_if_finite(number) for number in more)
-        )
+    def row(name: str, probability: str, values: np.ndarray, found: Estimate, *more: float) -> None:
+        several = len(values) > 1
+        spread = [f"{text_of_statistic(values.min())} … {text_of_statistic(values.max())}"] if several else []
+        shown = text_of_statistic(found.value) if several else found.text
+        table.add_row(Text(name), probability, Text(shown), *spread, *map(_table_cell_if_finite, more))
 
     for i, name in enumerate(evaluation.members[:MOST]):
         more = [visited[:, i].mean() for visited in cells.values()] or [evaluation.ceilings[i]]
-        row(name, f"{evaluation.probabilities[i]:g}", evaluation.member_means[:, i], *more)
+        values = evaluation.member_means[:, i]
+        row(name, f"{evaluation.probabilities[i]:g}", values, evaluation.estimate(name), *more)
     _add_rest_to_table(table, len(evaluation.members))
     table.add_section()
-    row("mean", "", evaluation.mean)
+    row("mean", "", evaluation.mean, evaluation.estimate())
     if evaluation.alpha < 1:
-        row(f"mean of worst {evaluation.alpha:g}", "", evaluation.cvar)
+        row(f"mean of worst {evaluation.alpha:g}", "", evaluation.cvar, evaluation.estimate_cvar())
     return table
 
 
 def comparison_table(evaluations: Mapping[str, Evaluation], title: str) -> Table:
-    """Return a table of the entropy in each member, with a column per method: means over seeds with 95 % intervals.
+    """Return a table of the entropy in each member, with a column per method: means with 95 % intervals.
 
-    If the class has cells, rows with the visited cells follow.
+    The caption says what the intervals are over. If the class has cells, rows with the visited cells follow.
     """
     first = next(iter(evaluations.values()))
-    table = Table(title=Text(title), title_justify="left")
+    caption = Text(_table_caption_of_intervals(list(evaluations.values())))
+    table = Table(title=Text(title), title_justify="left", caption=caption, caption_justify="left")
     table.add_column("member")
     for label in evaluations:
         table.add_column(Text(label), justify="right")
     if any(map(math.isfinite, first.ceilings)):
         table.add_column("ceiling", justify="right")
 
-    def row(name: str, values: Iterable[np.ndarray], *ceiling: float) -> None:
+    def row(name: str, found: Iterable[Estimate], *ceiling: float) -> None:
         known = [text for text in map(_table_cell_if_finite, ceiling) if text]
-        table.add_row(Text(name), *(_table_cell_with_interval(of_seeds) for of_seeds in values), *known)
+        # The interval gets a line of its own, so that many methods fit side by side.
+        table.add_row(Text(name), *(Text(one.text.replace(" ", "\n", 1)) for one in found), *known)
 
     for i, name in enumerate(first.members[:MOST]):
-        means = [evaluation.member_means[:, i] for evaluation in evaluations.values()]
+        means = [evaluation.estimate(name) for evaluation in evaluations.values()]
         row(f"{name} (p = {first.probabilities[i]:g})", means, first.ceilings[i])
     _add_rest_to_table(table, len(first.members))
     table.add_section()
-    row("mean", [evaluation.mean for evaluation in evaluations.values()])
+    row("mean", [evaluation.estimate() for evaluation in evaluations.values()])
     if first.alpha < 1:
-        row(f"mean of worst {first.alpha:g}", [evaluation.cvar for evaluation in evaluations.values()])
+        row(f"mean of worst {first.alpha:g}", [evaluation.estimate_cvar() for evaluation in evaluations.values()])
     for per in first.cells or {}:
         table.add_section()
         for i, name in enumerate(first.members[:MOST]):
             visited = [evaluation.cells[per][:, i] for evaluation in evaluations.values() if evaluation.cells]
-            row(f"{name}, cells per {WORDS[per]}", visited)
+            row(f"{name}, cells per {WORDS[per]}", [estimate_of_minibatches(of_seeds[:, None]) for of_seeds in visited])
     return table
 
 
@@ -99,15 +105,16 @@ def _add_rest_to_table(table: Table, members: int) -> None:
         table.add_row(f"and {members - MOST} more")
 
 
-def _table_cell_if_finite(number: float) -> str:
-    return f"{number:.2f}" if math.isfinite(number) else ""
+def _table_cell_if_finite(number: float | np.floating) -> str:
+    return text_of_statistic(number) if math.isfinite(number) else ""
 
 
-def _table_cell_with_interval(values: np.ndarray) -> str:
-    if len(values) == 1:
-        return f"{values[0]:.2f}"
-    low, high = bootstrap_interval(values)
-    return f"{values.mean():.2f}\n\\[{low:.2f}, {high:.2f}]"
+def _table_caption_of_intervals(evaluations: Sequence[Evaluation]) -> str:
+    """Return a sentence that says what the intervals in a table are over."""
+    over = dict.fromkeys(one.intervals_over for one in evaluations)
+    pairs = " Two numbers in parentheses are those of two seeds." if "2 seeds" in over else ""
+    over.pop("2 seeds", None)
+    return (f"Brackets are 95 % intervals over {' or '.join(over)}." if over else "") + pairs
 
 
 def iteration_table(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
@@ -121,7 +128,8 @@ def iteration_table(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]:
 
 def finetune_table(summaries: Mapping[str, dict[str, Any]], title: str) -> Table:
     """Return a table of the mean return at the first and the last iteration, with a row per initial policy."""
-    table = Table(title=Text(title), title_justify="left")
+    caption = Text("Intervals are over tasks. Fewer than three tasks have none.")
+    table = Table(title=Text(title), title_justify="left", caption=caption, caption_justify="left")
     table.add_column("initial policy")
     for column in ("first iteration", "last iteration", "95 % interval"):
         table.add_column(column, justify="right")
@@ -149,7 +157,8 @@ def diayn_epoch_table(lines: list[dict[str, Any]]) -> tuple[RenderableType, str]
 
 def metatrain_table(final: Mapping[str, dict[str, Any]], title: str) -> Table:
     """Return a table of the final numbers of meta-training, with intervals over seeds."""
-    table = Table(title=Text(title), title_justify="left")
+    caption = Text("Intervals are over seeds. Fewer than three seeds have none.")
+    table = Table(title=Text(title), title_justify="left", caption=caption, caption_justify="left")
     for column in ("", "mean", "95 % interval"):
         table.add_column(column, justify="left" if not column else "right")
     for name, number in final.items():

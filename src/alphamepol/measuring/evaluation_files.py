@@ -13,7 +13,7 @@ from alphamepol.measuring.visits import VisitMap
 
 FORMAT = "alphamepol-evaluation-1"
 PLAIN = ("class_name", "members", "probabilities", "alpha", "seeds", "ceilings", "units", "encoder_seed")
-"""The fields that are stored in the header of the file."""
+"""The fields that are stored in the header of the file. `place_names` is stored there too, but older files lack it."""
 
 
 def save_evaluation(evaluation: Evaluation, path: Path) -> None:
@@ -26,7 +26,7 @@ def save_evaluation(evaluation: Evaluation, path: Path) -> None:
         arrays["trails"] = evaluation.trails.astype(np.float16)
     for per, cells in (evaluation.cells or {}).items():
         arrays[f"cells_per_{per}"] = cells
-    header: dict[str, Any] = {field: getattr(evaluation, field) for field in (*PLAIN, "feature_noise")}
+    header: dict[str, Any] = {field: getattr(evaluation, field) for field in (*PLAIN, "place_names", "feature_noise")}
     if evaluation.visits is not None:
         arrays["visits"] = evaluation.visits.shares.astype(np.float16)
         header["extent"] = evaluation.visits.extent
@@ -59,6 +59,7 @@ def load_evaluation(path: Path) -> Evaluation:
             visits=None if visits is None else VisitMap(visits, tuple(header["extent"])),
             trails=trails,
             cells=cells or None,
+            place_names=tuple(header.get("place_names", ())),
         )
     except (KeyError, TypeError, ValueError, OSError) as error:
         raise InputError(f"run: {path} cannot be read as an evaluation ({error})") from error

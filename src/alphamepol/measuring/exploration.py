@@ -18,10 +18,11 @@ from alphamepol.environments.host import AnyClass
 from alphamepol.errors import InputError
 from alphamepol.estimation.knn import nearest_neighbours
 from alphamepol.estimation.risk import weighted_cvar
+from alphamepol.estimation.statistics import FEWEST, Estimate, bootstrap_inflation, estimate_of_minibatches
 from alphamepol.measuring.particles import particle_size
 from alphamepol.measuring.sample_checks import CoincidenceError, check_sample_units
 from alphamepol.measuring.samples import SamplePlan, entropies_of_samples, entropy_ceiling_of_samples
-from alphamepol.measuring.visits import VisitMap, count_visited_cells, visit_map
+from alphamepol.measuring.visits import VisitMap, count_visited_cells, names_of_visited_places, visit_map
 from alphamepol.policies.policy import Policy, stack_policies
 from alphamepol.policies.shape import check_policy_shape
 from alphamepol.sampling.trajectories import Trajectories
@@ -71,6 +72,13 @@ class Evaluation:
     """The seed of the random network that encoded particles; None if particles were not encoded."""
     feature_noise: float = 0.0
     """The standard deviation of the noise that was added to particles."""
+    place_names: tuple[str, ...] = ()
+    """The names of the two coordinates of `visits` and `trails`; empty if places are not in a plane."""
+
+    def __repr__(self) -> str:
+        numbers = [f"{member} {self.estimate(member).text}" for member in self.members[:20]]
+        more = [f"and {len(self.members) - 20} more"] if len(self.members) > 20 else []
+        return f"Evaluation({self.class_name!r}, {', '.join(numbers + more)}, over {self.intervals_over})"
 
     @property
     def member_means(self) -> Float[np.ndarray, "seeds members"]:
@@ -85,9 +93,39 @@ class Evaluation:
     @property
     def cvar(self) -> Float[np.ndarray, " seeds"]:
         """The mean of the worst α-fraction of entropies, E^α under p_M (E1), of shape (seeds,)."""
-        minibatches = self.entropies.shape[-1]
+        return self._cvar_of(self.entropies)
+
+    def _cvar_of(self, entropies: Float[np.ndarray, "sets members minibatches"]) -> Float[np.ndarray, " sets"]:
+        minibatches = entropies.shape[-1]
         weights = np.repeat(np.array(self.probabilities) / minibatches, minibatches)
-        return np.array([weighted_cvar(seed.ravel(), weights, self.alpha) for seed in self.entropies])
+        return np.array([weighted_cvar(one.ravel(), weights, self.alpha) for one in entropies])
+
+    def estimate(self, member: str | None = None) -> Estimate:
+        """Return the mean entropy in a member, or under p_M if no member is named, with its 95 % interval.
+
+        The interval is over seeds. If there is one seed, the interval is over its mini-batches. Fewer than three seeds
+        or mini-batches have no interval.
+        """
+        if member is None:
+            return estimate_of_minibatches(np.einsum("smb,m->sb", self.entropies, np.array(self.probabilities)))
+        return estimate_of_minibatches(self.entropies[:, self.members.index(member)])
+
+    def estimate_cvar(self) -> Estimate:
+        """Return `cvar` with its 95 % interval, which is over seeds or mini-batches as in `estimate`."""
+        minibatches = self.entropies.shape[-1]
+        if len(self.seeds) > 1 or minibatches < FEWEST:
+            return estimate_of_minibatches(self.cvar[:, None])
+        (value,), draws = self.cvar.tolist(), np.random.default_rng(0).integers(minibatches, size=(1000, minibatches))
+        drawn = self._cvar_of(np.moveaxis(self.entropies[0][:, draws], 1, 0))
+        means = value + bootstrap_inflation(minibatches) * (drawn - value)
+        low, high = np.quantile(means, [0.025, 0.975])
+        return Estimate(value, (float(low), float(high)))
+
+    @property
+    def intervals_over(self) -> str:
+        """The units that the intervals of `estimate` are over, in words."""
+        seeds, minibatches = len(self.seeds), self.entropies.shape[-1]
+        return f"{minibatches} mini-batches of one seed" if seeds == 1 else f"{seeds} seeds"
 
     def of_seed(self, seed: int) -> "Evaluation":
         """Return the part that belongs to one seed. `trails` stay those of the first seed."""
@@ -199,6 +237,7 @@ def measure_exploration(
         units=None if units is None else tuple(units.tolist()),
         encoder_seed=None if plan.encoder is None else settings.encoder_seed,
         feature_noise=plan.settings.feature_noise,
+        place_names=names_of_visited_places(member) if planar else (),
     )
 
 

@@ -13,9 +13,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from alphamepol.compute.devices import lay_over_devices, wait_for_devices
-from alphamepol.environments.cmp import Member
+from alphamepol.environments.cmp import Member, check_entropy_names
 from alphamepol.environments.environment_class import draw_members_of_class
 from alphamepol.environments.host import AnyClass
+from alphamepol.environments.member_tasks import feature_size_of_member
 from alphamepol.estimation.entropy import particle_entropy
 from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
 from alphamepol.measuring.particles import find_particle_encoder, make_particles_measurable
@@ -48,6 +49,7 @@ class SamplePlan:
     @classmethod
     def of(cls, environment_class: AnyClass, settings: SampleSettings, seeds: Sequence[int]) -> "SamplePlan":
         """Make a plan with the encoder that the settings ask for."""
+        check_entropy_names(environment_class[0].entropy_names, feature_size_of_member(environment_class[0]))
         return cls(environment_class, settings, find_particle_encoder(environment_class, settings), seeds)
 
     def collect(

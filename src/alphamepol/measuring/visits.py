@@ -1,12 +1,13 @@
 """The places that agents visit: the share of time in each part of a map, and the number of cells of a grid."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import gymnasium
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from alphamepol.environments.cmp import Member
+from alphamepol.environments.cmp import HasPlace, Member
 
 BINS = 50
 """The number of columns and of rows of a map that is not a grid of cells itself."""
@@ -72,6 +73,47 @@ def _visit_map_cells(
         (low, high) if high > low else (low - 0.5, high + 0.5) for low, high in ((west, east), (south, north))
     )
     return (BINS, BINS), (west, east, south, north)
+
+
+def names_of_visited_places(member: Member) -> tuple[str, str]:
+    """Return the names of the two coordinates of a place, which figures write at their axes."""
+    if isinstance(member, HasPlace):
+        return ("column", "row") if member.map is not None and member.map.cells is not None else ("x", "y")
+    names = member.entropy_names
+    return (names[0], names[1]) if len(names) == 2 else ("feature 0", "feature 1")
+
+
+def visit_maps_with_common_extent(maps: Mapping[str, VisitMap]) -> dict[str, VisitMap]:
+    """Return maps that all have the same extent and the same cells, so that figures can compare them.
+
+    Maps whose extents differ are laid onto a map of 50 × 50 cells that covers all of them. The share of an old cell is
+    spread evenly over its area.
+    """
+    extents = {visits.extent for visits in maps.values()}
+    if len(extents) < 2:
+        return dict(maps)
+    xs, ys = np.split(np.array(list(extents), float), 2, axis=1)
+    extent = float(xs.min()), float(xs.max()), float(ys.min()), float(ys.max())
+    return {name: VisitMap(_visit_shares_in_extent(visits, extent), extent) for name, visits in maps.items()}
+
+
+def _visit_shares_in_extent(
+    visits: VisitMap, extent: tuple[float, float, float, float]
+) -> Float[np.ndarray, "*sets rows columns"]:
+    rows, columns = visits.shares.shape[-2:]
+    down = _overlaps_of_visited_cells(visits.extent[2:], rows, extent[2:])
+    across = _overlaps_of_visited_cells(visits.extent[:2], columns, extent[:2])
+    return down @ visits.shares @ across.T
+
+
+def _overlaps_of_visited_cells(
+    old: tuple[float, float], cells: int, new: tuple[float, float]
+) -> Float[np.ndarray, "bins cells"]:
+    """Return the share of each old cell's length that lies in each new cell, along one axis."""
+    edges, bins = np.linspace(*old, cells + 1), np.linspace(*new, BINS + 1)
+    low, high = np.minimum(edges[:-1], edges[1:]), np.maximum(edges[:-1], edges[1:])
+    overlaps = np.minimum(high, bins[1:, None]) - np.maximum(low, bins[:-1, None])
+    return np.maximum(overlaps, 0.0) / (high - low)
 
 
 def count_visited_cells(

@@ -41,8 +41,9 @@ class Drawing:
 def entropies_drawing(name: str, runs: Sequence[Planned]) -> Drawing:
     """Return a drawing with the entropy of every method in every member as bars."""
     caption = (
-        "State entropy of the final policies in each member: means over seeds with 95 % intervals. The dashed line is "
-        "the ceiling, where it is known: the entropy of the uniform distribution over the free space."
+        "State entropy of the final policies in each member: means over seeds with 95 % intervals. Dots are the "
+        "numbers of two seeds, which have no interval. The dashed line is the ceiling, where it is known: the entropy "
+        "of the uniform distribution over the free space."
     )
     return Drawing(f"{name}-entropies", caption, tuple(runs), _make_entropies_drawing)
 

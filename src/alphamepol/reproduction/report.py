@@ -15,7 +15,7 @@ from alphamepol.environments.gridworld.gridworld import Gridworld
 from alphamepol.environments.make import make
 from alphamepol.environments.registry import registered_class_names
 from alphamepol.errors import InputError
-from alphamepol.estimation.statistics import Estimate, Sample, estimate_statistic, weighted_interquartile_mean
+from alphamepol.estimation.statistics import Sample, estimate_statistic, text_of_statistic, weighted_interquartile_mean
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
 from alphamepol.pages.html import (
@@ -108,7 +108,7 @@ def _report_numbers_as_markdown(decision: Decision) -> list[str]:
         items.append(_report_markdown_item(_report_statement_in_short(part), level=1))
         # The sentence has the means of two terms. More than two means need names to be understood.
         for quantity, mean, _ in part.terms if len(part.terms) > 2 else ():
-            named = f"The mean of {quantity.name} is {_reported_number(mean.value)}."
+            named = f"The mean of {quantity.name} is {text_of_statistic(mean.value)}."
             items.append(_report_markdown_item(named, level=2))
     if steps := sum(not _matters_in_report(part) for part in decision.parts):
         held = f"Holds: none of the {steps} steps between the two ends goes back by more than the tolerance."
@@ -145,10 +145,10 @@ def _report_statement_in_short(part: JudgedStatement) -> str:
     assert part.found is not None
     said = f"{part.verdict.capitalize()}: {part.statement.says}."
     if len(part.terms) == 1:
-        return f"{said} The mean is {reported_estimate(part.terms[0][1])}."
-    means = " and ".join(_reported_number(mean.value) for _, mean, _ in part.terms)
+        return f"{said} The mean is {part.terms[0][1].text}."
+    means = " and ".join(text_of_statistic(mean.value) for _, mean, _ in part.terms)
     shown = f" The means are {means}, and the" if len(part.terms) == 2 else " The"
-    return f"{said}{shown} difference is {reported_estimate(part.found)}."
+    return f"{said}{shown} difference is {part.found.text}."
 
 
 def report_claims_table(decisions: Sequence[Decision]) -> Html:
@@ -170,8 +170,8 @@ def report_claims_table(decisions: Sequence[Decision]) -> Html:
 
 def _report_statement(part: JudgedStatement) -> Html:
     assert part.found is not None
-    means = " and ".join(reported_estimate(mean) for _, mean, _ in part.terms)
-    difference = f", difference {reported_estimate(part.found)}" if len(part.terms) > 1 else ""
+    means = " and ".join(mean.text for _, mean, _ in part.terms)
+    difference = f", difference {part.found.text}" if len(part.terms) > 1 else ""
     improved = f", probability of improvement {part.improvement.value:.2f}" if part.improvement else ""
     short = f". Shorter than planned: {'; '.join(part.shortfalls)}" if part.shortfalls else ""
     found = f" {part.statement.says}: {means}{difference}{improved}{short}"
@@ -204,7 +204,11 @@ def report_entropy_tables(stored: Sequence[Stored]) -> Html:
             )
         if sum(_reported_class_and_units(one)[0] == class_name for one in explored) > len(runs):
             parts.append(html_paragraph(OTHER_UNITS, soft=True))
-    note = html_paragraph("Each cell shows the mean over seeds [95 % interval] | the inter-quartile mean.", soft=True)
+    note = html_paragraph(
+        "Each cell shows the mean over seeds [95 % interval] | the inter-quartile mean. The interval of a single seed "
+        "is over its mini-batches. Two seeds have no interval, and both of their numbers are shown in parentheses.",
+        soft=True,
+    )
     return join_html(note, *parts) if parts else Html()
 
 
@@ -223,32 +227,33 @@ def _report_entropy_table(shared: Sequence[Stored], alone: dict[str | None, Stor
         *(
             (
                 reported_label_of_run(one),
-                *(_report_table_cell(one.summary["entropy"][member]) for member in members),
-                _report_table_cell(one.summary["mean"]),
+                *(_report_table_cell(one, member) for member in members),
+                _report_table_cell(one),
             )
             for one in shared
         ),
         (
             "trained on it alone",
-            *(
-                _report_table_cell(alone[member].summary["entropy"][member]) if member in alone else ""
-                for member in members
-            ),
+            *(_report_table_cell(alone[member], member) if member in alone else "" for member in members),
             "",
         ),
-        ("ceiling", *("" if ceiling is None else _reported_number(ceiling) for ceiling in ceilings), ""),
+        ("ceiling", *("" if ceiling is None else text_of_statistic(ceiling) for ceiling in ceilings), ""),
     ]
     # A page has more room downwards: the longer side of the table becomes its rows.
     lines = columns if len(columns) > len(members) + 2 else list(zip(*columns, strict=True))
     return html_table(lines[0], lines[1:], range(1, len(lines[0])))
 
 
-def _report_table_cell(values: Sequence[float]) -> str:
+def _report_table_cell(one: Stored, member: str | None = None) -> str:
+    """Return the entropy of a run in a member, or under p_M if no member is named."""
+    values = one.summary["mean"] if member is None else one.summary["entropy"][member]
     if not values:
-        return ""
+        return ""  # a run that has not ended, and has not met the member yet
     sample = Sample.of_seeds(values)
+    if sample.seed_count == 1:
+        return one.evaluation.estimate(member).text if one.evaluated else text_of_statistic(float(sample.values[0]))
     middle = estimate_statistic(sample, weighted_interquartile_mean)
-    return f"{reported_estimate(estimate_statistic(sample))} | {_reported_number(middle.value)}"
+    return f"{estimate_statistic(sample).text} | {text_of_statistic(middle.value)}"
 
 
 def _reported_member_alone(one: Stored) -> str | None:
@@ -279,9 +284,9 @@ def report_returns_table(stored: Sequence[Stored]) -> Html:
         amount = f"{last.task_count} × {len(last.values) // last.task_count}"
         where = f"{one.summary['class']}, {one.summary['member']}"
         cells = (
-            reported_estimate(estimate_statistic(first)),
-            reported_estimate(estimate_statistic(last)),
-            reported_estimate(iqm),
+            estimate_statistic(first).text,
+            estimate_statistic(last).text,
+            iqm.text,
         )
         rows.append((where, one.summary["label"], amount, str(one.summary["iterations"]), *cells))
     header = ("member", "from", "tasks × seeds", "iterations", "first return", "final return", "inter-quartile mean")
@@ -351,23 +356,6 @@ def report_runs_table(stored: Sequence[Stored]) -> Html:
             (html_details(one.folder.name, settings), description["command"], seeds, shown_commit, device, taken)
         )
     return html_table(("run and settings", "command", "seeds", "commit", "device", "seconds"), rows, (2, 5))
-
-
-def reported_estimate(found: Estimate) -> str:
-    """Return a number with its interval, e.g. `0.50 [0.49, 0.51]`."""
-    interval = (
-        ""
-        if found.interval is None
-        else f" [{_reported_number(found.interval[0])}, {_reported_number(found.interval[1])}]"
-    )
-    return f"{_reported_number(found.value)}{interval}"
-
-
-def _reported_number(value: float) -> str:
-    """Return a number with two decimals; small numbers have three, numbers from 100 on none."""
-    small = 0 < abs(value) < 0.095
-    text = f"{value:.3f}" if small else f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
-    return text.replace("-", "−")
 
 
 def report_runs(folders: Sequence[Path], path: Path) -> None:

@@ -16,7 +16,7 @@ from alphamepol.reproduction.catalogue import catalogue_of_experiments, choose_f
 from alphamepol.reproduction.claims import Decision, decide_claim
 from alphamepol.reproduction.experiment import Experiment
 from alphamepol.reproduction.planned import Metatraining, Planned, Pretraining
-from alphamepol.reproduction.report import report_runs, reported_estimate, write_report
+from alphamepol.reproduction.report import report_runs, write_report
 from alphamepol.reproduction.run_times import Clock
 from alphamepol.reproduction.scale import (
     Scale,
@@ -202,7 +202,7 @@ def reproduced_verdict_table(decisions: Sequence[Decision]) -> Table:
     rows = []
     for decision in decisions:
         for number, part in enumerate(decision.parts):
-            found = "not run" if part.found is None else reported_estimate(part.found)
+            found = "not run" if part.found is None else part.found.text
             name = Text(decision.claim.id) if number == 0 else Text()
             if number == 0:
                 name.append(f"\n{decision.verdict}", COLOURS[decision.verdict])

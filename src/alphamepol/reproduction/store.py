@@ -94,7 +94,7 @@ class Stored:
     @property
     def evaluated(self) -> bool:
         """True if the folder has the evaluation of the run."""
-        return (self.folder / "evaluation.safetensors").is_file()
+        return self.so_far is None and (self.folder / "evaluation.safetensors").is_file()
 
     @property
     def completeness(self) -> tuple[bool, bool]:

@@ -27,6 +27,23 @@ def describe_run(command: str, class_name: str, parts: dict[str, Any]) -> dict[s
     }
 
 
+def repr_of_run(run: Any) -> str:
+    """Return a short text about a finished run: its type, its folder, its class and its final numbers."""
+    summary = run.summary
+    place = " ".join(str(summary[part]) for part in ("class", "member") if part in summary)
+    final = summary.get("final", {})
+    found = summary.get("entropy") or ({"return": final} if "mean" in final else final)
+    numbers = [f"{name} {text}" for name, value in list(found.items())[:20] if (text := _number_in_repr(value))]
+    return f"{type(run).__name__}({str(run.folder)!r}, {place}: {', '.join(numbers)})"
+
+
+def _number_in_repr(value: Any) -> str:
+    """Return the mean of a number of summary.json, which may be a list by seed or an entry with a mean."""
+    value = value.get("mean") if isinstance(value, dict) else value
+    values = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, float | int)]
+    return f"{sum(values) / len(values):.2f}" if values else ""
+
+
 def _program_in_description(path: str) -> str:
     return "alphamepol" if Path(path).name == "__main__.py" else Path(path).name
 

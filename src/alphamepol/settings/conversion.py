@@ -27,6 +27,13 @@ def settings_from_dict(kind: type[Settings], fields: dict[str, Any]) -> Settings
     return settings
 
 
+def repr_of_settings(settings: Any) -> str:
+    """Return an expression that makes the settings: their class, with the fields that differ from its defaults."""
+    fields = [(one.name, getattr(settings, one.name), one.default) for one in dataclasses.fields(settings)]
+    given = [f"{name}={value!r}" for name, value, usual in fields if value != usual]
+    return f"{type(settings).__name__}({', '.join(given)})"
+
+
 def _is_of_settings_type(value: Any, kind: Any) -> bool:
     """Return whether a value has the type of a field."""
     if get_origin(kind) is Literal:

@@ -21,6 +21,20 @@ def test_a_class_has_the_spaces_names_and_probabilities_that_were_given():
     assert made["windy"].observation_space == gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
     assert made[0].feature_size == 2
     assert made[0].time_limit == np.inf
+    assert repr(made) == "HostClass('walks', calm: 0.8, windy: 0.2)"
+
+
+@pytest.mark.parametrize(
+    ("more", "names"),
+    [
+        ({"entropy_names": ("east", "north")}, ("east", "north")),
+        ({}, ("observation 0", "observation 1")),
+        ({"entropy_on": [-1]}, ("observation 1",)),
+        ({"entropy_on": lambda observation: observation * 2}, ("feature 0", "feature 1")),
+    ],
+)
+def test_features_have_the_names_that_were_given_or_usual_ones(more, names):
+    assert gymnasium_class({"walk": Walk}, **more)[0].entropy_names == names
 
 
 def test_ids_have_their_time_limit_taken_off_and_what_is_made_elsewhere_keeps_it():
@@ -133,6 +147,12 @@ def unmakeable():
             {},
             r"members: they cannot be sent to worker processes \(TypeError: cannot pickle",
         ),
+        (
+            {"a": Walk},
+            {"entropy_names": ["x"]},
+            "entropy_names: x was given; a particle has 2 features, and",
+        ),
+        ({"a": Walk}, {"entropy_names": "xy"}, "entropy_names: 'xy' was given; give a tuple of names"),
         ({"a": Walk}, {"workers": 0}, "workers: 0 was given; it must be at least 1"),
         ({"a": Walk}, {"copies": -1}, "copies: -1 was given; it must be at least 1"),
     ],

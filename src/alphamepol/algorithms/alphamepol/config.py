@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from alphamepol.errors import InputError
+from alphamepol.settings.conversion import repr_of_settings
 from alphamepol.settings.fields import check_field_above_zero, check_field_at_least, check_field_is_multiple
 from alphamepol.settings.policy import PolicySettings, check_policy_settings
 from alphamepol.settings.run import RunSettings, check_run_settings
@@ -66,6 +67,10 @@ class PretrainConfig(RunSettings, PolicySettings, SampleSettings, AlphaMepolSett
     """
 
     CHANGEABLE: ClassVar[tuple[str, ...]] = (*RunSettings.CHANGEABLE, "coinciding")
+
+    def __repr__(self) -> str:
+        return repr_of_settings(self)
+
     evaluation_batches: int = 40
     """The number of mini-batches per member in the evaluation of the final policies."""
     diagnostics: bool = False

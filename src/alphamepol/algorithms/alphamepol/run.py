@@ -42,7 +42,7 @@ from alphamepol.policies.files import save_policy
 from alphamepol.policies.policy import Policy, unstack_policies
 from alphamepol.runs.callbacks import Callback
 from alphamepol.runs.context import RunContext, Way, Work, running_in_context
-from alphamepol.runs.description import describe_run
+from alphamepol.runs.description import describe_run, repr_of_run
 from alphamepol.runs.device_count import check_device_count
 from alphamepol.runs.folder import RunFolder, class_in_folder_name, default_run_folder
 from alphamepol.runs.loop import Loop, LoopState, run_loop
@@ -68,6 +68,9 @@ NOISE_NOTICE = f"noise of {NOISE_IF_COINCIDING:g} particle units is added to all
 @dataclass(frozen=True)
 class PretrainRun:
     """A finished run of pre-training, which `pretrain` returns."""
+
+    def __repr__(self) -> str:
+        return repr_of_run(self)
 
     folder: Path
     """The run folder."""
@@ -178,7 +181,7 @@ def pretrain(
         if to_do:
             keep_source_of_run(source, run_folder)
             title = (
-                f"{config.label} on {environment_class.name}, {config.epochs} epochs, "
+                f"{config.label} on {environment_class.name}, {counted(config.epochs, 'epoch')}, "
                 f"{counted(config.seeds, 'seed')}, in {run_folder.path}"
             )
             work = Work(title, "epoch", config.epochs, (SAMPLING, NEIGHBOURS, LEARNING))

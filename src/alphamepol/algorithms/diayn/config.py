@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from alphamepol.settings.conversion import repr_of_settings
 from alphamepol.settings.episodes import EpisodeSettings, check_episode_settings
 from alphamepol.settings.fields import (
     check_field_above_zero,
@@ -16,6 +17,9 @@ from alphamepol.settings.run import RunSettings, check_run_settings
 @dataclass(frozen=True)
 class DiaynConfig(RunSettings, PolicySettings, EpisodeSettings):
     """The settings of DIAYN: all that decides its result, except the class of environments."""
+
+    def __repr__(self) -> str:
+        return repr_of_settings(self)
 
     epochs: int = 1000
     """The number of DIAYN's epochs. Each epoch has --steps steps."""

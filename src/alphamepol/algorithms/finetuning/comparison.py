@@ -14,6 +14,7 @@ from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
 from alphamepol.files.locks import folder_lock_held, is_empty_but_for_lock
 from alphamepol.runs.context import Way
+from alphamepol.runs.description import repr_of_run
 from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
 from alphamepol.runs.progress import counted
 from alphamepol.runs.sources import Source, distinct_source_labels, short_source_names
@@ -22,6 +23,9 @@ from alphamepol.runs.sources import Source, distinct_source_labels, short_source
 @dataclass(frozen=True)
 class FinetuneComparison:
     """The finished runs from several initial policies on the same tasks, which `finetune` returns for a list."""
+
+    def __repr__(self) -> str:
+        return repr_of_run(self)
 
     folder: Path
     """The folder of the comparison, which holds the run folders."""

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from alphamepol.errors import InputError
+from alphamepol.settings.conversion import repr_of_settings
 from alphamepol.settings.episodes import EpisodeSettings, check_episode_settings
 from alphamepol.settings.fields import check_field_above_zero, check_field_at_least, check_field_is_multiple
 from alphamepol.settings.policy import PolicySettings, check_policy_settings
@@ -56,6 +57,9 @@ class FinetuneConfig(RunSettings, PolicySettings, EpisodeSettings, TaskSettings)
     print(config.trajectories, config.stride)  # 20 0.1
     ```
     """
+
+    def __repr__(self) -> str:
+        return repr_of_settings(self)
 
     @property
     def trajectories(self) -> int:

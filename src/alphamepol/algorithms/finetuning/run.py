@@ -21,7 +21,7 @@ from alphamepol.files.arrays import pack_arrays
 from alphamepol.policies.files import read_policy_file, save_policy
 from alphamepol.policies.policy import Policy, unstack_policies
 from alphamepol.runs.context import RunContext, Way, Work, running_in_context
-from alphamepol.runs.description import describe_run
+from alphamepol.runs.description import describe_run, repr_of_run
 from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.loop import Loop, LoopState, run_loop
 from alphamepol.runs.metrics import read_metrics
@@ -39,6 +39,9 @@ from alphamepol.settings.conversion import settings_to_dict
 @dataclass(frozen=True)
 class FinetuneRun:
     """A finished run of fine-tuning, which `finetune` returns."""
+
+    def __repr__(self) -> str:
+        return repr_of_run(self)
 
     folder: Path
     """The run folder."""
@@ -90,7 +93,7 @@ def run_finetuning_from_source(source: Source, plan: Plan, path: Path, way: Way)
     )
     title = (
         f"{plan.finetuner.label} from {source.label} ({source.name}) in {plan.member}, "
-        f"{counted(len(plan.tasks), 'task')}, {config.iterations} iterations, in {folder.path}"
+        f"{counted(len(plan.tasks), 'task')}, {counted(config.iterations, 'iteration')}, in {folder.path}"
     )
     with folder.claim(description, resume=way.resume, length="iterations", changeable=config.CHANGEABLE) as to_do:
         if to_do:

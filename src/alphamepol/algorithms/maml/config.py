@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from alphamepol.settings.conversion import repr_of_settings
 from alphamepol.settings.episodes import EpisodeSettings, check_episode_settings
 from alphamepol.settings.fields import check_field_above_zero, check_field_at_least
 from alphamepol.settings.policy import PolicySettings, check_policy_settings
@@ -12,6 +13,9 @@ from alphamepol.settings.trust_region import TrustRegionSettings, check_trust_re
 @dataclass(frozen=True)
 class MamlConfig(RunSettings, PolicySettings, TrustRegionSettings, EpisodeSettings):
     """The settings of MAML: all that decides its result, except the class of environments and the tasks."""
+
+    def __repr__(self) -> str:
+        return repr_of_settings(self)
 
     iterations: int = 200
     """The number of MAML's iterations. Each iteration draws tasks and improves the policy with them."""

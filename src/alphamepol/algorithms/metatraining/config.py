@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from alphamepol.algorithms.diayn.config import DiaynConfig, check_diayn_config
 from alphamepol.algorithms.maml.config import MamlConfig, check_maml_config
 from alphamepol.errors import InputError
+from alphamepol.settings.conversion import repr_of_settings
 
 MetaMethod = Literal["maml-r", "diayn", "maml-diayn"]
 
@@ -43,6 +44,9 @@ class MetatrainConfig(MamlConfig, DiaynConfig, MethodSettings):
     print(config.label, config.seed_list)  # DIAYN [0, 1]
     ```
     """
+
+    def __repr__(self) -> str:
+        return repr_of_settings(self)
 
     seeds: int = 8
     """The number of seeds. All seeds run side by side in one program."""

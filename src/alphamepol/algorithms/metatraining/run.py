@@ -25,7 +25,7 @@ from alphamepol.figures.tables import metatrain_table
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.callbacks import Callback
 from alphamepol.runs.context import RunContext, Way, Work, running_in_context
-from alphamepol.runs.description import describe_run
+from alphamepol.runs.description import describe_run, repr_of_run
 from alphamepol.runs.device_count import check_device_count
 from alphamepol.runs.folder import RunFolder, class_in_folder_name, default_run_folder
 from alphamepol.runs.progress import counted
@@ -36,6 +36,9 @@ from alphamepol.settings.run import LogTarget
 @dataclass(frozen=True)
 class MetatrainRun:
     """A finished meta-training run, which `metatrain` returns."""
+
+    def __repr__(self) -> str:
+        return repr_of_run(self)
 
     folder: Path
     """The run folder."""

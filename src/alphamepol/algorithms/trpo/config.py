@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from alphamepol.algorithms.finetuning.config import FinetuneConfig
+from alphamepol.settings.conversion import repr_of_settings
 from alphamepol.settings.fields import (
     check_field_above_zero,
     check_field_at_least,
@@ -29,6 +30,9 @@ class TrpoConfig(TrustRegionSettings, FinetuneConfig):
     print(config.trajectories)  # 30: an iteration has 12 000 steps, in trajectories of 400
     ```
     """
+
+    def __repr__(self) -> str:
+        return repr_of_settings(self)
 
     gae_lambda: float = 0.98
     """λ of generalised advantage estimation."""

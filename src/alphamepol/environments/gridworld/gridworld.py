@@ -109,6 +109,10 @@ class Gridworld(CMP):
         return math.log(4.0 * float(np.mean(~np.asarray(self.walls))))
 
     @property
+    def entropy_names(self) -> tuple[str, ...]:
+        return "x", "y"
+
+    @property
     def map(self) -> Map:
         rows, columns = self.walls.shape
         size = 2 / columns, 2 / rows

@@ -15,6 +15,7 @@ import cloudpickle
 import numpy as np
 from jaxtyping import Int, Shaped, UInt32
 
+from alphamepol.environments.environment_warnings import show_environment_warnings
 from alphamepol.environments.gymnasium.worker import NOTHING, Recipe, SharedBoard, run_gymnasium_worker
 from alphamepol.environments.host import Board, HostMember
 from alphamepol.errors import InputError, RunError
@@ -126,9 +127,10 @@ class GymnasiumFleet:
 
     def _hear(self, number: int) -> None:
         try:
-            failure = self._crew[number][1].recv()
+            failure, said = self._crew[number][1].recv()
         except (EOFError, OSError) as error:
             raise self._death(number) from error
+        show_environment_warnings((self._names[self._member_at[station]], text) for text, station in said)
         if failure is not None:
             raise RunError(f"environment {self._stepped(number)}: {failure}")
 

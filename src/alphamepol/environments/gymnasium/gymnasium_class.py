@@ -11,6 +11,8 @@ import numpy as np
 from gymnasium.spaces.utils import flatten_space
 
 from alphamepol.compute.machine import machine_cores
+from alphamepol.environments.cmp import check_entropy_names
+from alphamepol.environments.environment_warnings import collect_environment_warnings, show_environment_warnings
 from alphamepol.environments.gymnasium.fleet import GymnasiumFleet
 from alphamepol.environments.gymnasium.worker import EntropyOn, Particle, ParticleError, Recipe, Station
 from alphamepol.environments.host import HostClass, HostMember, Spaces
@@ -29,6 +31,7 @@ def gymnasium_class(
     probabilities: Sequence[float] | None = None,
     entropy_on: EntropyOn = None,
     *,
+    entropy_names: Sequence[str] = (),
     name: str = "custom",
     endless: bool = False,
     workers: int | None = None,
@@ -50,6 +53,9 @@ def gymnasium_class(
       The default is the whole flat observation. A function gets the observation as the environment returns it. If it
       has a parameter `info`, it gets the `info` of the step instead, or both for the parameters `(observation, info)`.
       It returns a number or a vector.
+    - `entropy_names`: a name for each number of that quantity, e.g. `("position", "speed")`. Figures write the names at
+      their axes. By default they are "observation 3" for component 3 of the flat observation, and "feature 0" for the
+      first number that a function returns.
     - `name`: the name of the class in reports.
     - `endless`: if True, pre-training steps on, without a reset, after the environment has ended the episode. The
       environment must then accept further steps. Fine-tuning ends episodes in any case.
@@ -65,7 +71,8 @@ def gymnasium_class(
     **Raises**
 
     - `InputError`: if a member cannot be made, stepped or sent to a worker process; if spaces are unsupported or
-      differ; if `entropy_on` fails; or if another argument is not allowed.
+      differ; if `entropy_on` fails; if `entropy_names` has not one name per number; or if another argument is not
+      allowed.
 
     **Example**
 
@@ -77,8 +84,10 @@ def gymnasium_class(
     import alphamepol as am
 
     members = {"earth": "Pendulum-v1", "moon": partial(gymnasium.make, "Pendulum-v1", g=1.6)}
-    pendulums = am.gymnasium_class(members, probabilities=[0.8, 0.2], entropy_on=slice(0, 2), name="pendulums")
-    print(pendulums.names, pendulums["moon"].observation_space)
+    pendulums = am.gymnasium_class(
+        members, probabilities=[0.8, 0.2], entropy_on=[0, 2], entropy_names=("height", "speed"), name="pendulums"
+    )
+    print(pendulums.names, pendulums["moon"].entropy_names)  # ('earth', 'moon') ('height', 'speed')
     ```
     """
     if not isinstance(members, Mapping) or not members:
@@ -89,8 +98,16 @@ def gymnasium_class(
     recipe = Recipe(
         {name: _maker_for_gymnasium_class(name, made) for name, made in members.items()}, Particle(entropy_on)
     )
-    trials = {name: _try_member_of_gymnasium_class(name, recipe) for name in members}
+    said: list[tuple[str, str]] = []
+    trials: dict[str, Trial] = {}
+    for one in members:
+        with collect_environment_warnings(lambda text, one=one: said.append((one, text))):
+            trials[one] = _try_member_of_gymnasium_class(one, recipe)
+    show_environment_warnings(said)
     _check_gymnasium_class_alike(trials)
+    first = next(iter(trials.values()))
+    check_entropy_names(entropy_names, first.feature_size)
+    names = tuple(entropy_names) or _usual_names_in_gymnasium_class(entropy_on, first)
     found = {
         name: HostMember(
             Spaces(trial.observation_space, trial.action_space),
@@ -98,6 +115,7 @@ def gymnasium_class(
             time_limit=trial.time_limit,
             endless=endless,
             tasks=(EnvironmentReward(),),
+            entropy_names=names,
         )
         for name, trial in trials.items()
     }
@@ -212,6 +230,17 @@ def _check_gymnasium_class_alike(trials: Mapping[str, Trial]) -> None:
                 f"entropy_on: it gives {trial.feature_size} numbers in {name!r} and {first.feature_size} in "
                 f"{first_name!r}; it must give equally many in all members"
             )
+
+
+def _usual_names_in_gymnasium_class(entropy_on: EntropyOn, trial: Trial) -> tuple[str, ...]:
+    """Return the names of features that were not named. Images have none, because no figure shows their pixels."""
+    if callable(entropy_on):
+        return tuple(f"feature {number}" for number in range(trial.feature_size))
+    if image_space_shape(trial.observation_space):
+        return ()
+    components = np.arange(math.prod(trial.observation_space.shape or ()))
+    chosen = components if entropy_on is None else np.atleast_1d(components[entropy_on])
+    return tuple(f"observation {number}" for number in chosen.tolist())
 
 
 def _time_limit_in_gymnasium_class(env: gymnasium.Env) -> float:

@@ -16,6 +16,8 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces.utils import flatdim, flatten
 
+from alphamepol.environments.environment_warnings import collect_environment_warnings
+
 EntropyOn = Callable[..., Any] | int | Sequence[int] | np.ndarray | slice | None
 """The quantity whose entropy is maximised: components of the flat observation, or a function of it or of `info`."""
 
@@ -165,6 +167,8 @@ def run_gymnasium_worker(connection: Connection, number: int, pickled_recipe: by
     recipe: Recipe | None = None
     held: dict[tuple[int, int], Station] = {}  # one environment for each slot and member
     at: dict[int, Station] = {}  # the environment at each station, by its number
+    said: dict[str, int] = {}  # the warnings, each with the number of the station that it came from first
+    sent = 0  # the number of warnings that the main process knows
 
     def begin(station: int, slot: int, member: int, seed: int) -> None:
         board["now"][number] = station
@@ -183,20 +187,22 @@ def run_gymnasium_worker(connection: Connection, number: int, pickled_recipe: by
         board["rewards"][station], board["over"][station], board["cut"][station] = reward, over, cut
 
     try:
-        while True:
-            command, stations = connection.recv()
-            reply = None
-            try:
-                if recipe is None:
-                    recipe = cloudpickle.loads(pickled_recipe)
-                for one in stations:
-                    begin(*one) if command == "reset" else step(one)
-                board["now"][number] = NOTHING
-            except (NotFiniteError, ParticleError) as error:
-                reply = str(error)
-            except Exception:
-                reply = f"it failed in {command}:\n{traceback.format_exc()}"
-            connection.send(reply)
+        with collect_environment_warnings(lambda text: said.setdefault(text, int(board["now"][number]))):
+            while True:
+                command, stations = connection.recv()
+                failure = None
+                try:
+                    if recipe is None:
+                        recipe = cloudpickle.loads(pickled_recipe)
+                    for one in stations:
+                        begin(*one) if command == "reset" else step(one)
+                    board["now"][number] = NOTHING
+                except (NotFiniteError, ParticleError) as error:
+                    failure = str(error)
+                except Exception:
+                    failure = f"it failed in {command}:\n{traceback.format_exc()}"
+                connection.send((failure, list(said.items())[sent:]))
+                sent = len(said)
     except (EOFError, OSError):
         pass  # the main process has closed the connection, or has died
     finally:

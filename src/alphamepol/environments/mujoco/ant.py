@@ -7,7 +7,8 @@ import ctypes
 import math
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, SupportsFloat
@@ -130,7 +131,8 @@ class AntStairs(gymnasium.Env[np.ndarray, np.ndarray]):
     def step(self, action: np.ndarray) -> tuple[np.ndarray, SupportsFloat, bool, bool, dict[str, Any]]:
         self._steps += 1
         self.data.ctrl[:] = action  # MuJoCo clips actions itself
-        mujoco.mj_step(self.model, self.data, nstep=STEPS_PER_ACTION)
+        with silent_mujoco_warnings():
+            mujoco.mj_step(self.model, self.data, nstep=STEPS_PER_ACTION)
         observation = self._observe()
         if self.data.warning.number.any() or not np.isfinite(observation).all():
             raise RunError(mujoco_ant_divergence(self.member))
@@ -241,6 +243,20 @@ def observe_mujoco_ant(states: np.ndarray, with_time: bool) -> np.ndarray:
         steps = np.rint(states[..., :1] / (STEPS_PER_ACTION * TIME_STEP))
         seen = np.concatenate([seen, steps / 1000], axis=-1)
     return seen.astype(np.float32)
+
+
+@contextmanager
+def silent_mujoco_warnings() -> Iterator[None]:
+    """Keep MuJoCo from printing warnings of steps, and from writing MUJOCO_LOG.TXT to the current folder.
+
+    A simulation that diverges raises a `RunError` anyway, with the name of its member.
+    """
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda text: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
 
 
 def mujoco_ant_divergence(member: str) -> str:

@@ -27,6 +27,7 @@ from alphamepol.environments.mujoco.ant import (
     mujoco_ant_spaces,
     mujoco_ant_start_state,
     observe_mujoco_ant,
+    silent_mujoco_warnings,
 )
 from alphamepol.environments.tasks import HalfSpace
 from alphamepol.errors import RunError
@@ -92,7 +93,8 @@ class AntFleet:
         models = [self._models[member] for member in self._member_at[stations].tolist()]
         controls = np.clip(actions[stations], -1.0, 1.0).astype(float)[:, None]
         reached = np.empty((len(stations), STEPS_PER_ACTION, before.shape[1]))
-        self._pool.rollout(models, self._data, before, controls, nstep=STEPS_PER_ACTION, state=reached)
+        with silent_mujoco_warnings():
+            self._pool.rollout(models, self._data, before, controls, nstep=STEPS_PER_ACTION, state=reached)
         after = reached[:, -1]
         self._refuse_diverged(before, after, stations)
         self.states[stations] = after
@@ -157,4 +159,5 @@ def _ant_fleet_member(name: str, with_time: bool) -> HostMember:
         ceiling=math.log((EAST - WEST) * stairs.width),
         tasks=tuple(HalfSpace((1.0, 0.0), x) for x in GOALS[name]),
         map=Map((WEST, EAST, SOUTH, NORTH), blocks + wall),
+        entropy_names=("x", "y"),
     )
