@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from alphamepol.environments.host import AnyClass
 from alphamepol.estimation.statistics import FEWEST, bootstrap_interval
 from alphamepol.figures.style import COLOURS, PNG, STYLE, save_figure_in_style, style_colours_of, write_csv_of_figure
 from alphamepol.figures.tables import MOST
@@ -48,17 +47,19 @@ CURVE_COLOURS = tuple(colour for colour in COLOURS if colour != "#000000")
 """The colours of members. Black is the colour of the objective."""
 
 
-def draw_learning_curves(metrics: Sequence[dict[str, Any]], environment_class: AnyClass, folder: Path) -> None:
+def draw_learning_curves(
+    metrics: Sequence[dict[str, Any]], members: Sequence[str], random: float | None, folder: Path
+) -> None:
     """Draw the entropy of each member and the objective along the epochs.
 
-    The curve is the mean over seeds, and the band goes from the lowest to the highest seed. A dotted line is the
-    objective of the start policy, whose samples are those of epoch 0.
+    The curve is the mean over seeds, and the band goes from the lowest to the highest seed. A dotted line is `random`,
+    the objective of untrained policies; there is no line if it is None.
     """
-    curves: dict[str, dict[int, list[float]]] = {name: {} for name in (*environment_class.names, OBJECTIVE)}
+    curves: dict[str, dict[int, list[float]]] = {name: {} for name in (*members, OBJECTIVE)}
     for line in metrics:
         for name, value in {**line["entropy"], OBJECTIVE: line["objective"]}.items():
             curves[name].setdefault(line["epoch"], []).append(value)
-    rows = [
+    rows: list[tuple[Any, ...]] = [
         (name, epoch, np.mean(v), min(v), max(v), len(v))
         for name, by_epoch in curves.items()
         for epoch, v in sorted(by_epoch.items())
@@ -66,18 +67,19 @@ def draw_learning_curves(metrics: Sequence[dict[str, Any]], environment_class: A
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.5, 3.4), layout="constrained")
         axes = figure.add_subplot()
-        met = [name for name in environment_class.names if curves[name]]
+        met = [name for name in members if curves[name]]
         colours = {OBJECTIVE: "black", **dict(zip(met[:MOST], cycle(CURVE_COLOURS), strict=False))}
         for name, colour in colours.items():
             curve = np.array([row[1:5] for row in rows if row[0] == name], float)
             dashes = "--" if name == OBJECTIVE else "-"
             axes.plot(curve[:, 0], curve[:, 1], dashes, color=colour, label=name, linewidth=1.4)
             axes.fill_between(curve[:, 0], curve[:, 2], curve[:, 3], color=colour, alpha=0.2, linewidth=0)
-        start = float(np.mean(curves[OBJECTIVE][min(curves[OBJECTIVE])]))
-        axes.plot([rows[0][1], rows[-1][1]], [start] * 2, ":k", linewidth=1, label=f"{OBJECTIVE} of the start policy")
+        if random is not None:
+            axes.axhline(random, color="black", linestyle=":", linewidth=1, label=f"{OBJECTIVE} of Random")
+            rows.append((f"{OBJECTIVE} of Random", "", random, "", "", ""))
         axes.set(xlabel="epoch", ylabel="entropy of a mini-batch")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.legend(loc="best", ncols=2 if len(environment_class) > 4 else 1, fontsize=8)
+        axes.legend(loc="best", ncols=2 if len(members) > 4 else 1, fontsize=8)
         save_figure_in_style(figure, folder, "learning-curves")
     write_csv_of_figure(folder / "learning-curves.csv", ("member", "epoch", "mean", "lowest", "highest", "seeds"), rows)
 

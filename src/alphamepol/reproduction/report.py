@@ -16,6 +16,7 @@ from alphamepol.environments.make import make
 from alphamepol.environments.registry import registered_class_names
 from alphamepol.errors import InputError
 from alphamepol.estimation.statistics import Sample, estimate_statistic, text_of_statistic, weighted_interquartile_mean
+from alphamepol.figures.curves import draw_learning_curves
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
 from alphamepol.pages.html import (
@@ -37,6 +38,7 @@ from alphamepol.reproduction.claims import Decision, JudgedStatement, claimed_re
 from alphamepol.reproduction.experiment import Experiment
 from alphamepol.reproduction.planned import member_planned_alone
 from alphamepol.reproduction.store import Store, Stored, read_stored_runs
+from alphamepol.runs.metrics import read_metrics
 
 MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}
 PLURALS = {"holds": "hold", "fails": "fail", "undecided": "are undecided"}
@@ -363,6 +365,10 @@ def report_runs(folders: Sequence[Path], path: Path) -> None:
     stored = read_stored_runs(folders)
     figures: list[Html] = []
     for one in stored:
+        if one.so_far is not None and one.description["command"] == "pretrain":
+            draw_learning_curves(
+                read_metrics(one.folder / "metrics.jsonl"), one.summary["members"], None, one.folder / "figures"
+            )
         if pictures := sorted((one.folder / "figures").glob("*.png")):
             figures += [html_heading(one.folder.name), *(html_picture(path, path.stem) for path in pictures)]
     sections = [

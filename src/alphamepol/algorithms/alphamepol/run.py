@@ -22,6 +22,7 @@ from alphamepol.algorithms.alphamepol.records import (
 from alphamepol.algorithms.alphamepol.start import (
     check_given_policies,
     check_pretraining_start,
+    objective_of_untrained_start,
     settings_of_given_policies,
     start_pretraining,
 )
@@ -258,15 +259,16 @@ def _run_pretraining(
             track=track,
         )
         save_evaluation(evaluation, folder.evaluation)
+        random = objective_of_untrained_start(plan, config)
     context.interrupts.check()
     context.progress.say("drawing figures")
     metrics = read_metrics(folder.metrics)
-    draw_learning_curves(metrics, environment_class, folder.figures)
+    draw_learning_curves(metrics, environment_class.names, random, folder.figures)
     if config.diagnostics:
         draw_diagnostics_curves(metrics, folder.figures)
     draw_entropy_histogram({config.label: evaluation}, folder.figures)
     draw_heat_maps({config.label: evaluation}, environment_class, folder.figures)
-    summary = summarise_alphamepol_records(config, evaluation, metrics, best, context)
+    summary = summarise_alphamepol_records(config, evaluation, metrics, best, context) | {"random_objective": random}
     context.finish(summary, evaluation_table(evaluation, f"final policies of {config.label}"))
     if "feature_noise_since" in summary:
         context.progress.say(f"particles coincided in epoch {summary['feature_noise_since']}; {NOISE_NOTICE}")

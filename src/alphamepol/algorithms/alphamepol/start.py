@@ -18,9 +18,11 @@ from alphamepol.compute.mapping import map_leading_axis
 from alphamepol.compute.trees import take_from_trees
 from alphamepol.environments.horizons import check_horizon
 from alphamepol.environments.host import AnyClass
-from alphamepol.errors import InputError
-from alphamepol.measuring.particles import class_particle_units, particle_size
-from alphamepol.measuring.samples import draw_sample_members
+from alphamepol.errors import InputError, RunError
+from alphamepol.estimation.risk import risk_tail_count
+from alphamepol.measuring.particles import class_particle_units, particle_size, units_of_particles
+from alphamepol.measuring.sample_checks import CoincidenceError
+from alphamepol.measuring.samples import SamplePlan, draw_sample_members, entropies_of_samples
 from alphamepol.policies.networks import feed_network
 from alphamepol.policies.policy import Policy, stack_policies
 from alphamepol.policies.policy_kinds import GaussianPolicy
@@ -91,6 +93,27 @@ def untrained_start_policies(environment_class: AnyClass, config: PretrainConfig
     """Return the policies that `random` stands for, by seed: the policies before epoch 0, without regression."""
     start = start_pretraining(environment_class, dataclasses.replace(config, initial_mean="none"))
     return {seed: take_from_trees(start.learners.policy, i) for i, seed in enumerate(config.seed_list)}
+
+
+def objective_of_untrained_start(plan: SamplePlan, config: PretrainConfig) -> float | None:
+    """Return the objective of untrained policies, on samples like those of an epoch, as the mean over seeds.
+
+    Particles get noise if they coincide. The result is None if the samples cannot be measured.
+    """
+    policies = stack_policies(list(untrained_start_policies(plan.environment_class, config).values()))
+    keys = split_keys_by_purpose(seed_keys(config.seed_list)).evaluation
+    members, keys = draw_sample_members(keys, 0, plan.environment_class.probabilities, config.minibatches)
+    try:
+        trajectories = plan.collect(policies, members, "Random", keys=keys)
+        units = units_of_particles(policies)
+        try:
+            measured = plan.measure(trajectories, units, "Random", keys=keys)
+        except CoincidenceError:
+            measured = plan.with_noise().measure(trajectories, units, "Random", keys=keys)
+    except RunError:
+        return None
+    entropies = np.sort(np.asarray(entropies_of_samples(measured.neighbourhood)), axis=-1)
+    return float(entropies[:, : risk_tail_count(config.alpha, config.minibatches)].mean())
 
 
 @jax.jit
