@@ -47,6 +47,9 @@ from alphamepol.figures.style import STYLE  # noqa: E402
 ConstrainedLayoutEngine.execute = lambda self, figure: None
 STYLE["figure.dpi"] = 50
 
+# Hypothesis looks for the owners of random generators, and does not find them among frozen objects.
+import hypothesis  # noqa: E402, F401
+
 # Tracing makes many objects. Because of them, the garbage collector would search all modules again and again.
 gc.freeze()
 gc.set_threshold(50_000, 20, 20)

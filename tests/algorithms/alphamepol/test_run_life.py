@@ -222,6 +222,17 @@ def test_a_callback_that_fails_loses_nothing(tiny, tmp_path) -> None:
     assert (tmp_path / "run/checkpoints/epoch-000003.json").is_file()
 
 
+def test_metrics_go_to_wandb_without_a_network(tiny, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    run = pretrain("gridworld-slope", tiny, folder=tmp_path / "run", log="wandb", quiet=True)
+    (record,) = run.folder.glob("wandb/offline-run-*/*.wandb")
+    content = record.read_bytes()
+    assert content.count(b"objective_after/seed-0") >= tiny.epochs
+    assert b"visits/GW" in content
+    assert not (run.folder / "tensorboard").exists()
+
+
 def test_the_best_policy_is_the_one_that_sampled_the_highest_objective(tiny, tmp_path) -> None:
     config = dataclasses.replace(tiny, keep_checkpoints="all", checkpoint_every=1, learning_rate=0.05)
     run = pretrain("gridworld-slope", config, folder=tmp_path / "run", quiet=True)
