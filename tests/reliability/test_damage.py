@@ -148,6 +148,7 @@ def test_readers_say_what_is_wrong(name: str, damage: Callable, seed: int, whole
             read(folder)
         except InputError as error:
             said.append(str(error))
-    if not (damage is flip and name.endswith(".json")):  # a flipped bit in JSON may be harmless
+    # A flipped bit in JSON may be harmless. Without a summary, the run has not ended, and its checkpoints are read.
+    if not (damage is flip and name.endswith(".json")) and not (damage is remove and name == "summary.json"):
         assert said
     assert all(str(folder) in sentence for sentence in said)

@@ -15,7 +15,7 @@ from kill import COMMANDS, Command, differences, finish, products, start, stop_a
 from alphamepol import InputError, PretrainConfig, pretrain
 from alphamepol.cli.main import main
 from alphamepol.files.locks import LOCK, folder_lock_held
-from alphamepol.runs.callbacks import TensorBoardLogger
+from alphamepol.runs.metrics import JsonLinesLogger
 
 SETTINGS = (
     "pretrain gridworld-slope --preset quick --epochs 40 --trajectories 20 --neighbours 3 --evaluation-batches 2 "
@@ -138,14 +138,14 @@ def test_a_full_disk_loses_nothing(whole: Path, tmp_path: Path) -> None:
 
 def test_an_interrupt_while_a_step_is_written_neither_loses_nor_doubles_it(tiny, tmp_path: Path, monkeypatch) -> None:
     whole = pretrain("gridworld-slope", tiny, folder=tmp_path / "whole", quiet=True).folder
-    log = TensorBoardLogger.__call__
+    log = JsonLinesLogger.log
 
     def interrupted(self, lines):
+        log(self, lines)
         if lines[0]["epoch"] == 2 and not list(tmp_path.glob("run/checkpoints/*")):
             raise KeyboardInterrupt
-        log(self, lines)
 
-    monkeypatch.setattr(TensorBoardLogger, "__call__", interrupted)
+    monkeypatch.setattr(JsonLinesLogger, "log", interrupted)
     slowly = dataclasses.replace(tiny, checkpoint_every=100)
     with pytest.raises(KeyboardInterrupt):
         pretrain("gridworld-slope", slowly, folder=tmp_path / "run", quiet=True)

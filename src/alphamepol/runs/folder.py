@@ -195,7 +195,10 @@ class RunFolder:
             raise InputError(f"folder: {self.path} is a file; give the name of a folder")
         if not self.config.is_file():
             if self.path.is_dir() and not is_empty_but_for_lock(self.path):
-                raise InputError(f"folder: {self.path} is not empty and holds no run; choose another --folder")
+                raise InputError(
+                    f"folder: {self.path} is not empty and holds no run, because it has no config.json; choose another "
+                    "--folder"
+                )
             return False
         if not resume:
             raise InputError(

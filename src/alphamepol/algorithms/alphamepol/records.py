@@ -44,8 +44,8 @@ class BestPolicies:
             return
         self._policies = {seed: named[f"best-seed-{seed}"] for seed in seeds if f"best-seed-{seed}" in named}
         for line in read_metrics(folder.metrics) if self._policies else ():
-            if line["epoch"] < saved.done:
-                self._improves(line)
+            if line.keys() >= {"epoch", "seed", "objective"} and line["epoch"] < saved.done:
+                self._improves(line)  # the loop refuses a damaged file later
 
     def _improves(self, line: dict[str, Any]) -> bool:
         seed, objective = line["seed"], line["objective"]
@@ -80,7 +80,7 @@ def first_noisy_epoch(folder: RunFolder) -> int | None:
     In a resumed run, the file may have lines of epochs that will be computed again. They will be the same.
     """
     lines = read_metrics(folder.metrics)
-    return next((int(line["epoch"]) for line in lines if "feature_noise" in line), None)
+    return next((int(line["epoch"]) for line in lines if line.keys() >= {"epoch", "feature_noise"}), None)
 
 
 def alphamepol_record_lines(
