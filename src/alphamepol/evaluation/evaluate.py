@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import rich.progress
 from rich.console import Console
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
@@ -29,6 +28,7 @@ from alphamepol.measuring.exploration import Evaluation, measure_exploration
 from alphamepol.policies.policy import Policy
 from alphamepol.policies.shape import check_policy_shape
 from alphamepol.runs.folder import class_in_folder_name, default_run_folder
+from alphamepol.runs.progress import track_progress
 from alphamepol.runs.sources import (
     Given,
     Source,
@@ -187,7 +187,7 @@ def _evaluate_each_source(
     evaluations: dict[str, Evaluation] = {}
     for source, label in zip(sources, distinct_source_labels(sources), strict=True):
         description = f"evaluating {source.name} in each member of {environment_class.name}"
-        track = partial(rich.progress.track, description=description, console=console, transient=True)
+        track = partial(track_progress, description=description, console=console)
         with jax.default_matmul_precision(config.matmul_precision):
             evaluations[label] = measure_exploration(
                 source.policies,

@@ -27,7 +27,7 @@ def save_checkpoint(folder: Path, unit: str, done: int, tree: Any, notes: dict[s
     kept = sorted(file.stem for file in folder.glob(f"{unit}-*.json"))[-KEPT:]
     for old in folder.glob(f"{unit}-*"):
         if old.stem not in kept:
-            old.unlink()
+            old.unlink(missing_ok=True)
 
 
 def load_newest_checkpoint(

@@ -13,7 +13,7 @@ from alphamepol.compute.stopwatch import Stopwatch
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
 from alphamepol.runs.folder import RunFolder
-from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
+from alphamepol.runs.interrupts import Interrupts, interrupts
 from alphamepol.runs.progress import RunProgress
 
 
@@ -62,12 +62,9 @@ def running_in_context(
     folder: RunFolder, work: Work, *, precision: str, quiet: bool, devices: int = 1
 ) -> Iterator[RunContext]:
     """Give a run its context while it lasts. An interrupt ends the run with `RunInterrupted`."""
-    try:
-        with (
-            jax.default_matmul_precision(precision),
-            interrupts() as received,
-            RunProgress(work.title, work.unit, work.total, quiet=quiet) as progress,
-        ):
-            yield RunContext(folder, progress, received, Stopwatch(*work.phases), devices)
-    except KeyboardInterrupt as interrupt:
-        raise RunInterrupted from interrupt
+    with (
+        jax.default_matmul_precision(precision),
+        interrupts() as received,
+        RunProgress(work.title, work.unit, work.total, quiet=quiet) as progress,
+    ):
+        yield RunContext(folder, progress, received, Stopwatch(*work.phases), devices)

@@ -74,37 +74,42 @@ def run_loop(loop: Loop, context: RunContext) -> LoopState:
 
 
 def _go_on_with_loop(loop: Loop, reached: Reached, context: RunContext) -> LoopState:
-    state, done, saved = lay_over_devices(reached.state), reached.done, reached.done
-    folder, interrupts = context.folder, context.interrupts
+    folder, interrupts, saved = context.folder, context.interrupts, reached.done
     metrics = JsonLinesLogger(folder.metrics, keep=reached.metrics)
-    mark = metrics.mark
-    loggers: list[Logger] = [metrics, TensorBoardLogger(folder.tensorboard, loop.unit, loop.labels, keep=done)]
+    reached = Reached(lay_over_devices(reached.state), reached.done, metrics.mark)
+    loggers: list[Logger] = [metrics, TensorBoardLogger(folder.tensorboard, loop.unit, loop.labels, keep=saved)]
+
+    def save() -> None:
+        """Save the finished steps, unless they are saved."""
+        nonlocal saved
+        if reached.done > saved:
+            _save_loop_state(loop.unit, reached, context)
+            saved = reached.done
+
     try:
-        for number in range(done, loop.total):
-            improved, lines, draw = loop.step(state, number)
-            for logger in loggers:
-                logger.log(lines)
-            # These change together. An interrupt before this line discards the whole step; a resumed run writes its
-            # metrics lines again.
-            state, done, mark = improved, number + 1, metrics.mark
-            context.progress.advance(*loop.show(lines))
-            if done % loop.checkpoint_every == 0 or done == loop.total:
-                with interrupts.held():
-                    _save_loop_state(loop.unit, Reached(state, done, mark), context)
-                saved = done
-                for name, pixels in draw().items():
-                    for logger in loggers:
-                        logger.log_picture(name, number, pixels)
-            interrupts.check()
+        with interrupts.saving_with(save):
+            for number in range(saved, loop.total):
+                improved, lines, draw = loop.step(reached.state, number)
+                for logger in loggers:
+                    logger.log(lines)
+                # An interrupt before this line discards the whole step; a resumed run writes its metrics lines again.
+                reached = Reached(improved, number + 1, metrics.mark)
+                context.progress.advance(*loop.show(lines))
+                if reached.done % loop.checkpoint_every == 0 or reached.done == loop.total:
+                    with interrupts.held():
+                        save()
+                    for name, pixels in draw().items():
+                        for logger in loggers:
+                            logger.log_picture(name, number, pixels)
+                interrupts.check()
     except (KeyboardInterrupt, RunError):
-        if done > saved:
-            with interrupts.held():
-                _save_loop_state(loop.unit, Reached(state, done, mark), context)
+        with interrupts.held():
+            save()
         raise
     finally:
         for logger in loggers:
             logger.close()
-    return state
+    return reached.state
 
 
 def _restore_or_start_loop(loop: Loop, context: RunContext) -> Reached:
