@@ -45,6 +45,7 @@ def watch_for_signals(arguments: list[str]) -> None:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     received = Interrupts()
+    received.forgive_lost_exceptions()
     for number in SIGNALS:
         # A shell lets the programs that it starts in the background ignore Ctrl-C.
         if signal.getsignal(number) is not signal.SIG_IGN:

@@ -186,8 +186,7 @@ def _evaluate_each_source(
 ) -> dict[str, Evaluation]:
     evaluations: dict[str, Evaluation] = {}
     for source, label in zip(sources, distinct_source_labels(sources), strict=True):
-        description = f"evaluating {source.name} in each member of {environment_class.name}"
-        track = partial(track_progress, description=description, console=console)
+        track = partial(track_progress, description=f"evaluating {label} in each member", console=console)
         with jax.default_matmul_precision(config.matmul_precision):
             evaluations[label] = measure_exploration(
                 source.policies,

@@ -44,9 +44,17 @@ class Interrupts:
             self._raised = True
             raise KeyboardInterrupt
 
-    def raise_again(self) -> None:
-        """Let the next signal raise, because the exception of the last one was lost."""
-        self._raised = False
+    def forgive_lost_exceptions(self) -> None:
+        """Show no traceback of a KeyboardInterrupt that Python ignores; `check` or the next signal raises it again."""
+        before = sys.unraisablehook
+
+        def hook(lost: "sys.UnraisableHookArgs") -> None:
+            if lost.exc_type is KeyboardInterrupt:
+                self._raised = False
+            else:
+                before(lost)
+
+        sys.unraisablehook = hook
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -100,15 +108,7 @@ def _installed_interrupts() -> Iterator[Interrupts]:
     received = Interrupts()
     handlers = {number: signal.signal(number, received.handle) for number in (signal.SIGINT, signal.SIGTERM)}
     hook = sys.unraisablehook
-
-    def ignore_lost_interrupts(lost: "sys.UnraisableHookArgs") -> None:
-        # `check` raises a lost KeyboardInterrupt again, so its traceback need not be shown.
-        if lost.exc_type is KeyboardInterrupt:
-            received.raise_again()
-        else:
-            hook(lost)
-
-    sys.unraisablehook = ignore_lost_interrupts
+    received.forgive_lost_exceptions()
     _listening = received
     try:
         yield received
