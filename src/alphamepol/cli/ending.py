@@ -2,7 +2,7 @@
 
 Python runs a signal handler only when the main thread is between two steps of the interpreter. A compiled computation,
 or its compilation, can delay this by minutes. A second thread therefore learns of signals, too. It gives the main
-thread a second to end by itself. Then it saves the finished steps of the run, and ends the process.
+thread half a second to end by itself. Then it saves the finished steps of the run, and ends the process.
 """
 
 import multiprocessing
@@ -18,7 +18,7 @@ from alphamepol.runs.interrupts import Interrupts, listening_interrupts
 
 INTERRUPTED = 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-GRACE = 1.0
+GRACE = 0.5
 """The seconds that the main thread has to end by itself."""
 PATIENCE = 5.0
 """The seconds after which the process ends without its last sentence, if nobody reads its output."""
