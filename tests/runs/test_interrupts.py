@@ -38,12 +38,16 @@ def test_nothing_interrupts_what_is_held() -> None:
 
 def test_a_second_signal_does_not_cut_short_what_the_first_one_began() -> None:
     saved = []
-    with pytest.raises(RunInterrupted), interrupts():
+
+    def stop_and_save() -> None:
         try:
             os.kill(os.getpid(), signal.SIGINT)
         finally:
             os.kill(os.getpid(), signal.SIGINT)
             saved.append(True)
+
+    with pytest.raises(RunInterrupted), interrupts():
+        stop_and_save()
     assert saved
 
 
