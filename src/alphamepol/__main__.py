@@ -1,31 +1,41 @@
 """The entry point: `alphamepol`, or `python -m alphamepol`."""
 
-import os
 import signal
 import sys
+
+from alphamepol.cli.ending import (
+    INTERRUPTED,
+    SIGNALS,
+    begin_interrupted_end,
+    claim_the_end,
+    interrupted_sentence,
+    leave_interrupted_process,
+    watch_for_signals,
+)
 
 
 def command_line() -> None:
     """Run the command line and exit with its status."""
     # A cluster sends SIGTERM before it stops a job. From the first moment on, SIGTERM must end a run as Ctrl-C does.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        from alphamepol.cli.main import INTERRUPTED, main
+        watch_for_signals(sys.argv[1:])
+        from alphamepol.cli.main import main
         from alphamepol.compute.machine import keep_machine_compilation_cache
 
         keep_machine_compilation_cache()
-        status = main()
+        status = main(before_interrupted_end=begin_interrupted_end)
     except KeyboardInterrupt:
-        print("alphamepol: interrupted; nothing was changed", file=sys.stderr)
-        status = INTERRUPTED = 130
+        begin_interrupted_end()
+        print(f"alphamepol: {interrupted_sentence(sys.argv[1:], resumable=False)}", file=sys.stderr)
+        status = INTERRUPTED
+    claim_the_end()
     # Python takes a second to shut down. A signal in this time must not make finished work look interrupted.
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+    if status == INTERRUPTED:
+        leave_interrupted_process()
     sys.stdout.flush()
     sys.stderr.flush()
-    if status == INTERRUPTED:
-        # A compiled computation may still be running. Nobody needs its result, so we do not wait for it.
-        os._exit(status)
     sys.exit(status)
 
 

@@ -86,7 +86,7 @@ def test_the_page_shows_it_all(checked):
 
 def test_it_says_what_was_found_and_where_it_is(checked):
     shown = " ".join((checked / "said.txt").read_text().split())
-    assert shown.startswith("1 of 6: sampling every member 2 of 6: finding neighbours")
+    assert shown.startswith("1 of 13: sampling every member 2 of 13: finding neighbours")
     assert "gridworld-slope under Random (seed 0), k = 6" in shown
     assert "1. " in shown
     assert "To train with the suggested settings: alphamepol pretrain gridworld-slope" in shown

@@ -2,17 +2,22 @@
 
 import dataclasses
 import json
+import re
+import shlex
 from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from chains import Exact, chain_class
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from planes import planes
 from toys import Walk
 
 import alphamepol as am
 from alphamepol.checking.diagnose import STAGES, diagnose
-from alphamepol.checking.findings import command_of_findings, find_all_findings
+from alphamepol.checking.findings import NOISE, TRUSTED, command_of_findings, find_all_findings
 from alphamepol.checking.member_shares import member_share_of_draws
 from alphamepol.estimation.member_distances import entropy_of_distance_cells
 from alphamepol.measuring.aliasing import Aliasing
@@ -67,7 +72,7 @@ def test_k_is_raised_where_that_is_enough(found):
     finding = find_all_findings(crowded)[0]
     assert finding.sentence == (
         "Member plane-1: 38% of particles coincide, up to 39 in one place: with k = 6 its entropy is minus infinity; "
-        "use --neighbours 60 or --feature-noise 0.004."
+        "use --neighbours 60, or a feature noise of 0.004."
     )
     assert finding.settings == {"neighbours": 60}
     safe = dataclasses.replace(found, aliasing=(Aliasing(0.0, 1), Aliasing(0.38, 2)))
@@ -91,7 +96,7 @@ def test_wild_scales_are_told_first(config):
     assert off[0].sentence.endswith("use --normalise.")
     assert off[0].settings == {"normalise": True}
     assert off[-1].sentence.startswith("No other findings are shown")
-    assert "normalise" not in command_of_findings(found[False], off)  # the preset of a user's own class has it anyway
+    assert " --normalise" in command_of_findings(found[False], off)  # although the preset of a user's own class has it
     on = [
         one
         for one in find_all_findings(found[True])
@@ -152,7 +157,9 @@ def test_a_rate_that_spends_the_samples_is_lowered_and_an_idle_one_raised(found)
     assert "the one that collected the samples; use --learning-rate 0.0003, which leaves 50%" in spent.sentence
     assert spent.settings == {"learning_rate": 3e-4}
     hopeless = of_rate(rates(found, 0.05, 0.04, 0.03, 0.02, 0.01))
-    assert hopeless.settings == {"learning_rate": pytest.approx(3.3e-5)}
+    assert hopeless.serious
+    assert hopeless.settings == {}  # a rate that was not tried is not advised
+    assert "because even the lowest that was tried, 0.0001, is too large" in hopeless.sentence
     idle = of_rate(rates(found, 1.0, 0.999, 0.995, 0.8, 0.1))
     assert idle.serious
     assert "hardly moves" in idle.sentence
@@ -175,6 +182,82 @@ def test_a_rate_that_spends_the_samples_is_lowered_and_an_idle_one_raised(found)
     well = of_rate(rates(found, 0.9, 0.8, 0.7, 0.4, 0.1))
     assert not well.serious
     assert well.settings == {}
+    assert "the largest rate that leaves 30% or more is 0.003" in well.sentence
+
+
+def test_a_rate_is_advised_only_as_far_as_shares_fall(found):
+    noisy = "too noisy to choose a larger rate by, because they do not fall as the rate grows"
+    rising = of_rate(rates(found, 0.33, 0.32, 0.61, 0.5, 0.4))
+    assert not rising.serious
+    assert (
+        f"{noisy}: 33% with 0.0001, 32% with 0.0003, 61% with 0.001, 50% with 0.003, 40% with 0.01." in rising.sentence
+    )
+    assert "enough to learn from" not in rising.sentence
+    assert "the largest rate" not in rising.sentence
+    spent = of_rate(rates(found, 0.5, 0.9, 0.05, 0.01, 0.01))
+    assert spent.settings == {"learning_rate": 1e-4}
+    assert noisy in spent.sentence
+    idle = of_rate(rates(found, 1.0, 1.0, 0.995, 0.4, 0.9))
+    assert idle.settings == {"learning_rate": 3e-3}
+    assert noisy in idle.sentence
+
+
+OBSTACLES = {
+    "none": {},
+    "coinciding": {"aliasing": (Aliasing(0.0, 1), Aliasing(0.4, 39)), "smallest": np.array([2000, 2000])},
+    "many coinciding": {"aliasing": (Aliasing(0.0, 1), Aliasing(0.4, 39))},
+    "close": {"aliasing": (Aliasing(0.0, 1), Aliasing(0.4, 5))},
+    "short": {"smallest": np.array([5, 90])},
+    "wild": {},
+}
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    epochs=st.lists(
+        st.tuples(st.sampled_from([0.05, 0.2, 0.31, 0.33, 0.6, 0.9, 0.995, 1.0]), st.sampled_from([3, 3, 3, 0])),
+        min_size=5,
+        max_size=5,
+    ),
+    rare=st.sampled_from([0.5, 0.2, 0.1, 0.01, 1.0]),
+    own=st.sampled_from([0.3, 0.55, 0.9]),
+    batch=st.sampled_from([1, 3, 5]),
+    obstacle=st.one_of(st.just("none"), st.just("none"), st.sampled_from(list(OBSTACLES))),
+)
+def test_the_line_has_every_option_that_a_sentence_advises(found, epochs, rare, own, batch, obstacle):
+    config = dataclasses.replace(found.config, horizon=2000, trajectories=8 * batch, batch=batch)
+    learned = tuple(
+        dataclasses.replace(one, effective=share, iterations=iterations, backtracks=0 if iterations else 10)
+        for one, (share, iterations) in zip(found.learned, epochs, strict=True)
+    )
+    changed = dataclasses.replace(
+        found,
+        config=config,
+        learned=learned,
+        probabilities=(1 - rare, rare),
+        draws=(member_share_of_draws(1 - rare, 8), member_share_of_draws(rare, 8)),
+        own_neighbours=np.array([0.3, own]),
+        **OBSTACLES[obstacle],
+    )
+    if obstacle == "wild":
+        changed = dataclasses.replace(
+            changed, observations=dataclasses.replace(found.observations, mean=np.full(2, 1e4))
+        )
+    findings = find_all_findings(changed)
+    line = command_of_findings(changed, findings)
+    words = shlex.split(line)
+    for finding in findings:
+        for option, value in re.findall(r"(--[a-z-]+) (\d(?:[\d.e-]*\d)?)", finding.sentence):
+            assert words[words.index(option) + 1] == value, (finding.sentence, line)
+        assert ("use --normalise" in finding.sentence) <= ("--normalise" in words)
+        for name, value in finding.settings.items():
+            if not isinstance(value, bool):
+                assert words[words.index(f"--{name.replace('_', '-')}") + 1] == str(value)
+        if "learning_rate" in finding.settings:
+            up_to = [one for one in learned if one.rate <= 1.01 * finding.settings["learning_rate"]]
+            assert all(one.effective >= TRUSTED and not one.backtracks for one in up_to)
+            assert all(high.effective <= low.effective + NOISE for low, high in pairwise(up_to))
+    dataclasses.replace(config, **{name: value for one in findings for name, value in one.settings.items()}).check()
 
 
 def test_what_rates_do_is_measured(found):
@@ -207,7 +290,7 @@ def test_settings_of_several_findings_go_together(found):
     )
     parsed = _parse_main_arguments(command_of_findings(both, find_all_findings(both)).split()[1:])
     parsed.config.check()
-    assert (parsed.config.batch, parsed.config.trajectories) == (12, 900)
+    assert (parsed.config.batch, parsed.config.trajectories) == (12, 12 * 299)
 
 
 def test_members_that_are_never_drawn_are_not_spoken_of(found):
@@ -225,10 +308,10 @@ def test_members_that_are_never_drawn_are_not_spoken_of(found):
 def test_too_few_particles_are_not_cured_by_a_k_that_aliasing_forbids(found):
     short = dataclasses.replace(found, smallest=np.array([90, 5]), aliasing=(Aliasing(0.1, 2), Aliasing(0.9, 4)))
     first = find_all_findings(short)[0]
-    assert first.sentence.endswith("too few for k = 6; use a larger --batch, or --neighbours 4.")
+    assert first.sentence.endswith("too few for k = 6; use --neighbours 4, or a larger --batch.")
     assert "plane-1" in first.sentence
     shorter = dataclasses.replace(short, smallest=np.array([90, 4]))
-    assert find_all_findings(shorter)[0].settings == {"batch": 12}
+    assert find_all_findings(shorter)[0].settings == {"batch": 12, "trajectories": 96}
 
 
 def test_early_ends_leave_fewer_particles_than_neighbours(config):

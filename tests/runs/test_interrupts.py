@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from alphamepol.runs.interrupts import interrupts
+from alphamepol.runs.interrupts import RunInterrupted, interrupts, listening_interrupts
 
 pytestmark = pytest.mark.quick
 
@@ -34,3 +34,33 @@ def test_nothing_interrupts_what_is_held() -> None:
             os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             received.check()
+
+
+def test_a_second_signal_does_not_cut_short_what_the_first_one_began() -> None:
+    saved = []
+
+    def stop_and_save() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+            saved.append(True)
+
+    with pytest.raises(RunInterrupted), interrupts():
+        stop_and_save()
+    assert saved
+
+
+def test_after_a_lost_exception_the_next_signal_raises() -> None:
+    class Finalised:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with interrupts() as received:
+        Finalised()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert listening_interrupts() is received
+        with interrupts() as inner:
+            assert inner is received
+    assert listening_interrupts() is None

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.presets import usual_preset_settings
@@ -29,10 +29,11 @@ from alphamepol.files.json_files import to_json
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.description import describe_run
 from alphamepol.runs.folder import class_in_folder_name, default_run_folder
+from alphamepol.runs.progress import showing_progress, time_columns
 from alphamepol.runs.sources import RANDOM, read_sources, say_checkpoints_of_sources
 from alphamepol.settings.conversion import settings_to_dict
 
-EFFORT: dict[str, int] = dict(zip(STAGES, (4, 2, 3, 12, 6, 1), strict=True))
+EFFORT: dict[str, int] = dict(zip(STAGES, (4, 2, 2, 1, 3, 3, 2, 2, 2, 2, 2, 6, 1), strict=True))
 """The approximate share of the time that each stage takes, for the progress bar."""
 
 
@@ -124,8 +125,8 @@ def check(
             f"{number}. {finding.sentence}", highlight=False, markup=False, style=_style_of_checked_finding(finding)
         )
     console.print(f"To train with the suggested settings: {line}", highlight=False, markup=False, soft_wrap=True)
-    drawn = draw_check_pictures(found, environment_class, folder / "figures")
     write_atomically(folder / "check.json", to_json(check_to_dict(found, findings, line)))
+    drawn = draw_check_pictures(found, environment_class, folder / "figures")
     write_atomically(folder / "check.html", check_page(found, findings, line, drawn))
     return Checked(folder, found, findings, line)
 
@@ -157,24 +158,20 @@ def _default_check_folder(class_name: str, run: str | Path | None) -> Path:
 @contextmanager
 def _check_progress(console: Console) -> Iterator[Any]:
     """Show each stage with the remaining time, or print a line per stage if there is no terminal."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TextColumn("elapsed, remaining"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=sum(EFFORT.values()))
+    columns = TextColumn("{task.description}"), BarColumn(), *time_columns()
+    progress = Progress(*columns, console=console, transient=True)
+    task = progress.add_task("", total=sum(EFFORT.values()))
 
-        @contextmanager
-        def stage(name: str) -> Iterator[None]:
-            progress.update(task, description=name)
-            if not console.is_terminal:  # bars are drawn in a terminal only
-                console.print(f"{STAGES.index(name) + 1} of {len(STAGES)}: {name}", highlight=False)
-            yield
-            progress.advance(task, EFFORT[name])
+    @contextmanager
+    def stage(name: str) -> Iterator[None]:
+        number = STAGES.index(name)
+        before = sum(EFFORT[earlier] for earlier in STAGES[:number])  # stages may be left out
+        progress.update(task, description=name, completed=before, step=EFFORT[name])
+        if not console.is_terminal:  # bars are drawn in a terminal only
+            console.print(f"{number + 1} of {len(STAGES)}: {name}", highlight=False)
+        yield
 
+    with showing_progress(progress):
         yield stage
 
 

@@ -20,6 +20,7 @@ from alphamepol.algorithms.alphamepol.start import check_pretraining_start, star
 from alphamepol.checking.component_scales import component_scales_of
 from alphamepol.checking.diagnosis_types import Actions, Diagnosis
 from alphamepol.checking.member_shares import member_share_of_draws
+from alphamepol.compute.devices import wait_for_devices
 from alphamepol.compute.keys import seed_keys, split_keys_by_purpose
 from alphamepol.compute.trees import take_from_trees
 from alphamepol.environments.environment_class import EnvironmentClass
@@ -56,12 +57,16 @@ FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
 STAGES = (
     "sampling every member",
     "finding neighbours",
-    "trying other k and B",
-    "trying learning rates",
+    "trying other k",
+    "trying other B",
+    "sampling an epoch",
+    *(f"trying {factor:g} times the learning rate" for factor in FACTORS),
+    "measuring the baseline",
     "comparing single steps",
     "comparing state distributions",
 )
-"""The names of the stages of a diagnosis, for progress."""
+"""The names of the stages of a diagnosis, for progress. Those of learning are left out if nothing can be learned."""
+Stage = Callable[[str], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ def diagnose(
     *,
     label: str = "Random",
     batches: int | None = None,
-    stage: Callable[[str], AbstractContextManager[Any]] = lambda name: nullcontext(),
+    stage: Stage = lambda name: nullcontext(),
 ) -> Diagnosis:
     """Measure a class under a policy, with the settings of a planned run.
 
@@ -155,15 +160,15 @@ def diagnose(
             own = samples.by_member(_diagnose_own_neighbours(neighbourhood, config.horizon)).mean(axis=1)
         with stage(STAGES[2]):
             by_neighbours = _diagnose_other_neighbours(samples, config.neighbours, safe, fewest)
-            by_batch = _diagnose_other_batches(samples, config.batch, k)
         with stage(STAGES[3]):
-            usable = dataclasses.replace(config, neighbours=k)
-            learned, trade_off = _diagnose_learning_rates(policies, plan, usable, keys)
-        with stage(STAGES[4]):
+            by_batch = _diagnose_other_batches(samples, config.batch, k)
+        usable = dataclasses.replace(config, neighbours=k)
+        learned, trade_off = _diagnose_learning_rates(policies, plan, usable, stage, keys)
+        with stage(STAGES[-2]):
             dynamics = measure_dynamics(policy, environment_class, config.horizon, plan.encoder, units, key=keys[0])
             some = members_for_dynamics(len(names))
             contrasts = _diagnose_contrasts(policy, samples, some) if dynamics is None else None
-        with stage(STAGES[5]):
+        with stage(STAGES[-1]):
             particles, valid = (samples.by_member(part) for part in (samples.measured.particles, samples.raw.valid))
             by_trajectory = [part.reshape(len(names), -1, *part.shape[3:])[some] for part in (particles, valid)]
             bounds = measure_bounds(
@@ -261,7 +266,7 @@ def _diagnose_other_batches(samples: _Samples, batch: int, k: int) -> Sensitivit
 
 
 def _diagnose_learning_rates(
-    policies: Policy, plan: SamplePlan, config: PretrainConfig, keys: Key[Array, " seeds"]
+    policies: Policy, plan: SamplePlan, config: PretrainConfig, stage: Stage, keys: Key[Array, " seeds"]
 ) -> tuple[tuple[Learned, ...], BaselineTradeOff | None]:
     """Learn one epoch from the same samples with several learning rates, and measure the trade-off of the baseline.
 
@@ -271,21 +276,23 @@ def _diagnose_learning_rates(
     quick = isinstance(plan.environment_class, EnvironmentClass)
     minibatches = MOST_MINIBATCHES if quick else min(config.minibatches, MOST_MINIBATCHES)
     members, epoch_keys = draw_sample_members(keys, 0, plan.environment_class.probabilities, minibatches)
-    trajectories = plan.collect(policies, members, "check", fewest=0, keys=epoch_keys)
-    if np.asarray(trajectories.valid).sum(axis=(-1, -2)).min() <= config.neighbours:
-        return (), None
-    ready = plan.ready(trajectories, units_of_particles(policies), keys=epoch_keys)
-    neighbourhood = neighbours_of_samples(ready, config.neighbours)
-    if np.any(aliased_sets_of_samples(neighbourhood)):
-        return (), None  # there is no finite entropy, and no gradient
+    with stage(STAGES[4]):
+        trajectories = plan.collect(policies, members, "check", fewest=0, keys=epoch_keys)
+        if np.asarray(trajectories.valid).sum(axis=(-1, -2)).min() <= config.neighbours:
+            return (), None
+        ready = plan.ready(trajectories, units_of_particles(policies), keys=epoch_keys)
+        neighbourhood = neighbours_of_samples(ready, config.neighbours)
+        if np.any(aliased_sets_of_samples(neighbourhood)):
+            return (), None  # there is no finite entropy, and no gradient
     learned_from = min(config.minibatches, MINIBATCHES)
     samples, neighbours = _minibatches_to_diagnose((trajectories, neighbourhood), np.arange(learned_from))
     config = dataclasses.replace(config, trajectories=learned_from * config.batch)
     learners = start_learners(policies)
     found = []
-    for factor in FACTORS:
+    for number, factor in enumerate(FACTORS):
         tried = dataclasses.replace(config, learning_rate=factor * config.learning_rate)
-        report = improve_all_seeds(learners, samples, neighbours, tried, keys=epoch_keys)[1]
+        with stage(STAGES[5 + number]):
+            report = wait_for_devices(improve_all_seeds(learners, samples, neighbours, tried, keys=epoch_keys)[1])
         shares = np.asarray(report.effective_shares[0])
         found.append(
             Learned(
@@ -299,7 +306,8 @@ def _diagnose_learning_rates(
             )
         )
     policy, samples, entropies = take_from_trees((policies, trajectories, entropies_of_samples(neighbourhood)), 0)
-    return tuple(found), measure_baseline_trade_off(policy, samples, entropies, config.alpha)
+    with stage(STAGES[-3]):
+        return tuple(found), measure_baseline_trade_off(policy, samples, entropies, config.alpha)
 
 
 @partial(jax.jit, static_argnums=1)

@@ -1,6 +1,8 @@
 """The results of a diagnosis: numbers, and findings in sentences."""
 
 import math
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -130,3 +132,15 @@ class Finding:
     """The finding, with the numbers behind it."""
     settings: dict[str, Any] = field(default_factory=dict)
     """The suggested settings: fields of `PretrainConfig` with their values."""
+
+
+def advised_options(settings: Mapping[str, Any]) -> str:
+    """Return settings as options of the command line. Sentences and the line to train with write them alike."""
+    words = []
+    for name, value in settings.items():
+        option = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{option}" if value else f"--no-{option}")
+        else:
+            words += [f"--{option}", *map(str, value if isinstance(value, tuple) else (value,))]
+    return shlex.join(words)

@@ -3,15 +3,14 @@
 import dataclasses
 import math
 import shlex
-from collections.abc import Iterator
-from itertools import takewhile
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.presets import preset, usual_preset
-from alphamepol.checking.diagnosis_types import Diagnosis, Finding
+from alphamepol.checking.diagnosis_types import Diagnosis, Finding, advised_options
 from alphamepol.checking.member_shares import member_shares_of_tail
 from alphamepol.checking.obstacles import (
     members_met_by_obstacles,
@@ -22,6 +21,7 @@ from alphamepol.checking.obstacles import (
 from alphamepol.estimation.member_distances import pairs_for_distances
 from alphamepol.estimation.risk import risk_tail_count, weighted_cvar
 from alphamepol.figures.tables import MOST
+from alphamepol.measuring.sensitivity import Learned
 
 TRUSTED, SPENT, IDLE = 0.3, 0.1, 0.99
 """Effective shares of samples after an epoch.
@@ -29,6 +29,8 @@ TRUSTED, SPENT, IDLE = 0.3, 0.1, 0.99
 From `TRUSTED` on there is enough to learn from. Below `SPENT` there is too little. Above `IDLE` the policy has hardly
 moved.
 """
+NOISE = 0.05
+"""The largest rise of an effective share, from a learning rate to the next larger one, that is taken for chance."""
 SAME = 0.1
 """The total variation (the estimate that is too low) below which state distributions are taken for equal."""
 CONTRAST = 0.06
@@ -77,27 +79,13 @@ def find_all_findings(diagnosis: Diagnosis) -> list[Finding]:
 
 def command_of_findings(diagnosis: Diagnosis, findings: list[Finding]) -> str:
     """Return the command line that trains with the examined settings and the suggested ones."""
-    config = diagnosis.config
-    suggested = [setting for finding in findings for setting in finding.settings.items()]
-    # The largest value is used if several findings suggest one for the same setting. At most one finding suggests a
-    # learning rate, so a smaller learning rate is never replaced.
-    config = dataclasses.replace(config, **dict(sorted(suggested, key=lambda setting: setting[1])))
-    more = math.ceil(config.trajectories / config.batch) * config.batch
-    config = dataclasses.replace(config, trajectories=more)
+    suggested = {name: value for finding in findings for name, value in finding.settings.items()}
+    config = dataclasses.replace(diagnosis.config, **suggested)
     usual = preset(usual_preset(diagnosis.class_name), diagnosis.class_name)
-    words = ["alphamepol", "pretrain", diagnosis.class_name]
-    for field in dataclasses.fields(PretrainConfig):
-        value = getattr(config, field.name)
-        if value != getattr(usual, field.name):
-            words += _option_from_findings(field.name, value)
-    return shlex.join(words)
-
-
-def _option_from_findings(name: str, value: Any) -> list[str]:
-    option = name.replace("_", "-")
-    if isinstance(value, bool):
-        return [f"--{option}" if value else f"--no-{option}"]
-    return [f"--{option}", *map(str, value)] if isinstance(value, tuple) else [f"--{option}", str(value)]
+    settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(PretrainConfig)}
+    # What a sentence suggests is always on the line, even if it is the default.
+    shown = {name: value for name, value in settings.items() if name in suggested or value != getattr(usual, name)}
+    return f"alphamepol pretrain {shlex.quote(diagnosis.class_name)} {advised_options(shown)}".rstrip()
 
 
 def alike_members_in_findings(found: Diagnosis) -> list[tuple[int, int]]:
@@ -148,49 +136,96 @@ def _findings_of_learning_rate(found: Diagnosis) -> Iterator[Finding]:
     if not found.learned:
         return
     given = min(found.learned, key=lambda one: abs(math.log(one.rate / found.config.learning_rate)))
-    # Rates are taken from the lowest on, up to the first that leaves too few effective samples. If a higher rate leaves
-    # enough again, that is chance.
-    trusted = list(takewhile(lambda one: one.effective >= TRUSTED and not one.backtracks, found.learned))
-    best = trusted[-1] if trusted else None
-    leaves = f", which leaves {best.effective:.0%}" if best else ""
+    best, noise = largest_rate_of_findings(found.learned), _noise_of_rates_in_findings(found.learned)
     said = f"After one epoch with learning rate {given.rate:.2g}"
     weights = f"importance weights leave {given.effective:.0%} of the samples effective (KL {given.kl:.2g})"
     if given.iterations == 0 or given.effective < SPENT:
-        rate = best.rate if best else found.learned[0].rate / 3
         gone = "every step left the trust region" if given.iterations == 0 else weights
-        yield Finding(
-            True,
-            f"{said}, {gone}: the policy moves too far from the one that collected the samples; use --learning-rate "
-            f"{rate:.2g}{leaves}.",
-            {"learning_rate": float(f"{rate:.2g}")},
-        )
+        far = f"{said}, {gone}: the policy moves too far from the one that collected the samples"
+        if best is not None:
+            yield _finding_that_advises_rate(far, best, noise)
+        else:
+            lowest = f"even the lowest that was tried, {found.learned[0].rate:.2g}, is too large"
+            yield Finding(True, f"{far}; check again with a lower --learning-rate, because {lowest}.{noise}")
     elif given.effective > IDLE and best is not None and best.rate > given.rate:
-        yield Finding(
-            True,
-            f"{said}, {weights}: the policy hardly moves, and learning will be slow; use --learning-rate "
-            f"{best.rate:.2g}{leaves}.",
-            {"learning_rate": float(f"{best.rate:.2g}")},
-        )
+        slow = f"{said}, {weights}: the policy hardly moves, and learning will be slow"
+        yield _finding_that_advises_rate(slow, best, noise)
     elif given.effective < TRUSTED:
         lower = f"; learning rate {best.rate:.2g} leaves {best.effective:.0%}" if best else ""
-        yield Finding(False, f"{said}, {weights}, which is not much, but enough to learn from{lower}.")
+        yield Finding(False, f"{said}, {weights}, which is not much, but enough to learn from{lower}.{noise}")
+    elif best is not None and best.rate > given.rate:
+        more = f"the largest rate that leaves {TRUSTED:.0%} or more is {best.rate:.2g}"
+        yield Finding(False, f"{said}, {weights}, which is enough to learn from; {more}.{noise}")
+    elif noise and (best is None or best.rate < given.rate):
+        yield Finding(False, f"{said}, {weights}.{noise}")
     else:
-        higher = best is not None and best.rate > given.rate
-        more = f"; the largest rate that leaves {TRUSTED:.0%} or more is {best.rate:.2g}" if best and higher else ""
-        yield Finding(False, f"{said}, {weights}, which is enough to learn from{more}.")
+        yield Finding(False, f"{said}, {weights}, which is enough to learn from.{noise}")
+
+
+def largest_rate_of_findings(learned: Sequence[Learned]) -> Learned | None:
+    """Return the largest rate that leaves enough effective samples, as all lower rates do; None if there is none.
+
+    A larger rate moves the policy further, and should leave fewer samples effective. If a rate leaves clearly more than
+    the rate before it, that is chance. Then neither this rate nor a larger one is chosen.
+    """
+    best = None
+    for one in learned:
+        if one.effective < TRUSTED or one.backtracks or (best and one.effective > best.effective + NOISE):
+            break
+        best = one
+    return best
+
+
+def _noise_of_rates_in_findings(learned: Sequence[Learned]) -> str:
+    """Return a sentence if a larger rate leaves clearly more samples effective than a lower one, else an empty string.
+
+    A rate that left the trust region does not count, because its epoch ended early.
+    """
+    whole = [one for one in learned if not one.backtracks]
+    if all(higher.effective <= lower.effective + NOISE for lower, higher in pairwise(whole)):
+        return ""
+    shares = ", ".join(f"{one.effective:.0%} with {one.rate:.2g}" for one in whole)
+    return (
+        f" The shares are too noisy to choose a larger rate by, because they do not fall as the rate grows: {shares}."
+    )
+
+
+def _finding_that_advises_rate(said: str, best: Learned, noise: str) -> Finding:
+    settings = {"learning_rate": float(f"{best.rate:.2g}")}
+    return Finding(
+        True, f"{said}; use {advised_options(settings)}, which leaves {best.effective:.0%}.{noise}", settings
+    )
+
+
+def _batch_and_trajectories_from_findings(found: Diagnosis) -> dict[str, int]:
+    """Return the `batch` and the `trajectories` that the findings suggest together, where they differ from those given.
+
+    The batch is larger if trajectories are measured mostly against themselves. The number of mini-batches is larger if
+    a member is drawn too rarely.
+    """
+    config = found.config
+    batch = (
+        4 * config.batch
+        if _own_neighbours_in_findings(found)[1] > max(MOSTLY_OWN, 1.5 / config.batch)
+        else config.batch
+    )
+    rarest = _rarest_member_in_findings(found)
+    minibatches = _minibatches_to_draw(found, rarest) if _is_drawn_too_rarely(found, rarest) else config.minibatches
+    wanted = {"batch": batch, "trajectories": max(minibatches, config.minibatches) * batch}
+    return {name: value for name, value in wanted.items() if value != getattr(config, name)}
 
 
 def _findings_of_stability(found: Diagnosis) -> Iterator[Finding]:
     batch = found.config.batch
-    own = max(members_met_by_obstacles(found), key=lambda i: found.own_neighbours[i])
-    share = float(found.own_neighbours[own])
+    own, share = _own_neighbours_in_findings(found)
     said = f"Member {found.members[own]}: {share:.0%} of a particle's neighbours are of its own trajectory"
-    if batch > 1 and share > max(MOSTLY_OWN, 1.5 / batch):
+    settings = _batch_and_trajectories_from_findings(found)
+    if "batch" in settings:
         yield Finding(
             True,
             f"{said}. Each trajectory is then measured mostly against itself, and all may learn the same path; "
-            f"use a larger --batch than {batch} (and more --trajectories, to keep the number of mini-batches).",
-            {"batch": 4 * batch, "trajectories": 4 * found.config.trajectories},
+            f"use {advised_options(settings)}, which is a larger batch without fewer mini-batches.",
+            settings,
         )
     elif batch > 1 and share > max(OFTEN_OWN, 1.5 / batch):
         yield Finding(
@@ -225,25 +260,46 @@ def _findings_of_stability(found: Diagnosis) -> Iterator[Finding]:
 def _findings_of_draws(found: Diagnosis) -> Iterator[Finding]:
     config = found.config
     tail = risk_tail_count(config.alpha, config.minibatches)
-    drawn = members_met_by_obstacles(found)
-    rarest = min(drawn, key=lambda i: found.probabilities[i])
+    rarest = _rarest_member_in_findings(found)
     probability, absent = found.probabilities[rarest], found.draws[rarest].absent
-    if absent > 0.05:
-        needed = math.ceil(math.log(0.05) / math.log1p(-probability)) * config.batch
-        # In a class of hundreds, every member is drawn rarely, which is no problem.
-        serious = absent > 0.3 and (len(drawn) <= MOST or probability < 0.5 / len(drawn))
-        yield Finding(
-            serious,
-            f"Member {found.members[rarest]} is not drawn in {absent:.0%} of epochs (p = {probability:g}, "
-            f"{config.minibatches} mini-batches); with --trajectories {needed} it would be drawn in 95 % of them.",
-            {"trajectories": needed} if serious else {},
-        )
+    said = (
+        f"Member {found.members[rarest]} is not drawn in {absent:.0%} of epochs (p = {probability:g}, "
+        f"{config.minibatches} mini-batches)"
+    )
+    enough = f"in 95 % of epochs it is drawn with {_minibatches_to_draw(found, rarest)} mini-batches"
+    if _is_drawn_too_rarely(found, rarest):
+        settings = {"trajectories": _batch_and_trajectories_from_findings(found)["trajectories"]}
+        yield Finding(True, f"{said}; {enough}: use {advised_options(settings)}.", settings)
+    elif absent > 0.05:
+        yield Finding(False, f"{said}; {enough}.")
     if config.alpha < 1 and tail < 3:
         yield Finding(
             False,
             f"The tail has only {tail} of {config.minibatches} mini-batches (α = {config.alpha:g}): gradients will be "
             "noisy; use more --trajectories.",
         )
+
+
+def _own_neighbours_in_findings(found: Diagnosis) -> tuple[int, float]:
+    """Return the member with the largest share of neighbours of the own trajectory, and this share."""
+    own = max(members_met_by_obstacles(found), key=lambda i: found.own_neighbours[i])
+    return own, float(found.own_neighbours[own])
+
+
+def _rarest_member_in_findings(found: Diagnosis) -> int:
+    return min(members_met_by_obstacles(found), key=lambda i: found.probabilities[i])
+
+
+def _is_drawn_too_rarely(found: Diagnosis, member: int) -> bool:
+    # In a class of hundreds, every member is drawn rarely, which is no problem.
+    drawn = len(members_met_by_obstacles(found))
+    return found.draws[member].absent > 0.3 and (drawn <= MOST or found.probabilities[member] < 0.5 / drawn)
+
+
+def _minibatches_to_draw(found: Diagnosis, member: int) -> int:
+    """Return the number of mini-batches with which a member is drawn in 95 % of epochs."""
+    probability = found.probabilities[member]
+    return math.ceil(math.log(0.05) / math.log1p(-probability)) if probability < 1 else 1
 
 
 def _findings_of_risk(found: Diagnosis) -> Iterator[Finding]:

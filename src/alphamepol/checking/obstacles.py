@@ -15,7 +15,7 @@ from alphamepol.checking.component_scales import (
     least_and_most_component_scales,
     wild_component_scale,
 )
-from alphamepol.checking.diagnosis_types import Diagnosis, Finding
+from alphamepol.checking.diagnosis_types import Diagnosis, Finding, advised_options
 
 
 def members_met_by_obstacles(found: Diagnosis) -> list[int]:
@@ -34,11 +34,15 @@ def obstacles_of_early_ends(found: Diagnosis) -> Iterator[Finding]:
     said = f"Member {member}: trajectories end after {length:.0f} of {horizon} steps on average"
     if fewest <= k:
         possible = max(1, fewest // 4, coinciding)
-        cure = f"use a larger --batch, or --neighbours {possible}" if possible < fewest else "use a larger --batch"
+        if possible < fewest:
+            settings, other = {"neighbours": possible}, ", or a larger --batch"
+        else:
+            settings, other = {"batch": 4 * found.config.batch, "trajectories": 4 * found.config.trajectories}, ""
         yield Finding(
             True,
-            f"{said}, and the smallest mini-batch has {fewest} particles, too few for k = {k}; {cure}.",
-            {"neighbours": possible} if possible < fewest else {"batch": 4 * found.config.batch},
+            f"{said}, and the smallest mini-batch has {fewest} particles, too few for k = {k}; use "
+            f"{advised_options(settings)}{other}.",
+            settings,
         )
     elif found.lengths[short] < 0.5 * horizon:
         yield Finding(False, f"{said}; entropies of different numbers of particles are a little less comparable.")
@@ -53,19 +57,20 @@ def obstacles_of_aliasing(found: Diagnosis) -> Iterator[Finding]:
         noise = _noise_against_obstacles(found)
         wanted = 10 * math.ceil(1.5 * alias.largest / 10)
         if wanted <= found.fewest // 4:
-            settings, cure = {"neighbours": wanted}, f"use --neighbours {wanted} or --feature-noise {noise:g}"
+            settings, why = {"neighbours": wanted}, f", or a feature noise of {noise:g}"
         else:
-            settings, cure = (
-                {"feature_noise": noise},
-                f"use --feature-noise {noise:g}, because a safe k would be too large",
-            )
-        yield Finding(True, f"{said}: with k = {k} its entropy is minus infinity; {cure}.", settings)
+            settings, why = {"feature_noise": noise}, ", because a safe k would be too large"
+        yield Finding(
+            True,
+            f"{said}: with k = {k} its entropy is minus infinity; use {advised_options(settings)}{why}.",
+            settings,
+        )
     elif 2 * alias.largest > k:
         more = min(4 * alias.largest, found.fewest - 1)
         yield Finding(
             False,
             f"{said}; k = {k} is just large enough now, but a policy that learns to push into a wall may need "
-            f"--neighbours {more}.",
+            f"k = {more}.",
         )
     elif alias.coinciding > 0.01:
         yield Finding(False, f"{said}; k = {k} is safe.")

@@ -2,8 +2,8 @@
 
 import dataclasses
 import errno
-import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -31,39 +31,41 @@ from alphamepol.cli.commands import (
     Report,
     Reproduce,
 )
+from alphamepol.cli.ending import INTERRUPTED, command_to_continue, interrupted_sentence
 from alphamepol.environments.registry import registered_class_names
 from alphamepol.errors import InputError, RunError
+from alphamepol.files.atomic import count_atomic_writes
 from alphamepol.files.json_files import read_config_json
 from alphamepol.runs.interrupts import RunInterrupted
 
-INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
+INPUT_ERROR, FAILURE = 2, 1
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run a command line and return its exit status."""
+def main(arguments: list[str] | None = None, *, before_interrupted_end: Callable[[], None] = lambda: None) -> int:
+    """Run a command line and return its exit status.
+
+    `before_interrupted_end` is called before an interrupted command says its last sentence.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments in (["--version"], ["-V"]):
         print(f"alphamepol {__version__}")
         return 0
+    before = count_atomic_writes()
     try:
         _parse_main_arguments(arguments).run()
     except InputError as error:
         return _fail_in_main(str(error), INPUT_ERROR)
     except RunError as error:
         return _fail_in_main(str(error), FAILURE)
-    except RunInterrupted:
-        return _fail_in_main(
-            f"interrupted; what is done is saved. Continue with: {_arguments_to_resume_main(arguments)}", INTERRUPTED
-        )
-    except KeyboardInterrupt:
-        return _fail_in_main("interrupted; nothing was changed", INTERRUPTED)
+    except KeyboardInterrupt as interrupt:
+        before_interrupted_end()
+        resumable = isinstance(interrupt, RunInterrupted)
+        return _fail_in_main(interrupted_sentence(arguments, resumable=resumable, before=before), INTERRUPTED)
     except BrokenPipeError:
         return FAILURE  # the reader of the output has closed the pipe
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            cure = (
-                f"what was saved before is whole. Make room, then continue with: {_arguments_to_resume_main(arguments)}"
-            )
+            cure = f"what was saved before is whole. Make room, then continue with: {command_to_continue(arguments)}"
             return _fail_in_main(f"{error.strerror}; {cure}", FAILURE)
         return _fail_in_main(f"{error.filename or 'a file'}: {error.strerror or error}", FAILURE)
     except Exception as error:
@@ -71,12 +73,6 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         return _fail_in_main("there is not enough memory; use fewer --seeds, or smaller networks or samples", FAILURE)
     return 0
-
-
-def _arguments_to_resume_main(arguments: list[str]) -> str:
-    """Return the command line that continues the interrupted command."""
-    resume = ["--resume"] if arguments[0] in ("pretrain", "finetune", "metatrain") else []
-    return shlex.join(["alphamepol", *(word for word in arguments if word != "--resume"), *resume])
 
 
 def _parse_main_arguments(arguments: list[str]) -> Any:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import rich.progress
 from rich.console import Console
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
@@ -30,6 +29,7 @@ from alphamepol.measuring.particles import class_particle_units
 from alphamepol.policies.policy import Policy
 from alphamepol.policies.shape import check_policy_shape
 from alphamepol.runs.folder import class_in_folder_name, default_run_folder
+from alphamepol.runs.progress import track_progress
 from alphamepol.runs.sources import (
     Given,
     Source,
@@ -192,8 +192,7 @@ def _evaluate_each_source(
     evaluations: dict[str, Evaluation] = {}
     units = class_particle_units(environment_class, config) if config.normalise else None
     for source, label in zip(sources, distinct_source_labels(sources), strict=True):
-        description = f"evaluating {source.name} in each member of {environment_class.name}"
-        track = partial(rich.progress.track, description=description, console=console, transient=True)
+        track = partial(track_progress, description=f"evaluating {label} in each member", console=console)
         with jax.default_matmul_precision(config.matmul_precision):
             evaluations[label] = measure_exploration(
                 source.policies,

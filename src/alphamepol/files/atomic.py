@@ -1,9 +1,14 @@
 """Write files atomically: after a crash, a file is either complete or absent."""
 
 import os
+import threading
 from pathlib import Path
 
 _TEMPORARY = ".alphamepol-tmp"
+writing_files = threading.RLock()
+"""The lock that a thread holds while it writes a file. A thread that ends the process acquires this lock first, and
+keeps it. A file that is being written then becomes complete, and no other file is begun."""
+_written = 0
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
@@ -11,17 +16,25 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
     The content is written to a temporary file, synced to the disk, and renamed.
     """
+    global _written
     data = content.encode() if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with writing_files:
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            _written += 1
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def count_atomic_writes() -> int:
+    """Return the number of files that this process has written so far."""
+    return _written
 
 
 def is_unfinished_atomic_write(path: Path) -> bool:

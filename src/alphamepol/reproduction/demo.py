@@ -13,6 +13,7 @@ from alphamepol.figures.histogram import draw_entropy_histogram
 from alphamepol.figures.tables import comparison_table
 from alphamepol.measuring.evaluation_files import load_evaluation
 from alphamepol.runs.folder import RunFolder
+from alphamepol.runs.interrupts import interrupts
 
 CLASS = "gridworld-slope"
 ALPHAS = {"mepol": 1.0, "alphamepol": 0.2}
@@ -48,13 +49,15 @@ def demo(folder: str | Path = "runs/demo", seed: int = 0) -> None:
     console, folder = Console(), Path(folder)
     environment_class = make(CLASS)
     evaluations = {}
-    for method, alpha in ALPHAS.items():
-        config = dataclasses.replace(preset("quick", CLASS), alpha=alpha, seed=seed)
-        run_folder = folder / method
-        run = pretrain(environment_class, config, folder=run_folder, resume=True)
-        evaluations[config.label] = load_evaluation(RunFolder(run.folder).evaluation)
-    draw_heat_maps(evaluations, environment_class, folder, name="demo")
-    draw_entropy_histogram(evaluations, folder)
+    with interrupts() as received:
+        for method, alpha in ALPHAS.items():
+            config = dataclasses.replace(preset("quick", CLASS), alpha=alpha, seed=seed)
+            run_folder = folder / method
+            run = pretrain(environment_class, config, folder=run_folder, resume=True)
+            evaluations[config.label] = load_evaluation(RunFolder(run.folder).evaluation)
+            received.check()
+        draw_heat_maps(evaluations, environment_class, folder, name="demo")
+        draw_entropy_histogram(evaluations, folder)
     console.print()
     console.print(comparison_table(evaluations, "state entropy (higher is better)"))
     console.print(

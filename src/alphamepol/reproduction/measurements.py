@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import rich.progress
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
@@ -35,6 +34,7 @@ from alphamepol.measuring.samples import SamplePlan, draw_sample_members
 from alphamepol.policies.policy import Policy, stack_policies
 from alphamepol.runs.description import describe_run
 from alphamepol.runs.folder import RunFolder
+from alphamepol.runs.progress import track_progress
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.settings.conversion import settings_to_dict
 
@@ -46,7 +46,7 @@ def untrained_measurement(class_name: str, config: PretrainConfig, folder: Path)
     with run.claim(description, resume=True):
         with stopwatch.phase(EVALUATION):
             policies = untrained_start_policies(environment_class, config)
-            track = partial(rich.progress.track, description=f"untrained policies in {class_name}", transient=True)
+            track = partial(track_progress, description=f"untrained policies in {class_name}")
             with jax.default_matmul_precision(config.matmul_precision):
                 evaluation = measure_exploration(
                     policies,
@@ -84,7 +84,7 @@ def gradient_variance_measurement(
         found: dict[bool, list[np.ndarray]] = {True: [], False: []}
         tail_size = risk_tail_count(config.alpha, config.minibatches)
         with stopwatch.phase(EVALUATION), jax.default_matmul_precision(config.matmul_precision):
-            for batch in rich.progress.track(range(batches), "gradients of batches", transient=True):
+            for batch in track_progress(range(batches), "gradients of batches"):
                 members, batch_keys = draw_sample_members(
                     keys, batch, environment_class.probabilities, config.minibatches
                 )

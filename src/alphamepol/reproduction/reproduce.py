@@ -27,7 +27,7 @@ from alphamepol.reproduction.scale import (
 )
 from alphamepol.reproduction.store import Store, stored_run_has_products
 from alphamepol.runs.folder import RunFolder, default_run_folder
-from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
+from alphamepol.runs.interrupts import Interrupts, interrupts
 from alphamepol.runs.progress import duration
 
 COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}
@@ -81,15 +81,12 @@ def reproduce(
     if dry_run:
         console.print(_table_of_runs_to_reproduce(runs, store))
         return
-    try:
-        with folder_lock_held(folder), interrupts() as received:
-            write_atomically(reproduction_scale_file(folder), to_json({"scale": scale}))
-            failures = _reproduce_runs(runs, store, console, received)
-            release_reproduced_policies(experiments, store)
-            decisions = _decide_what_was_reproduced(experiments, store)
-            page = write_reproduced_page(experiments, store, decisions, console)
-    except KeyboardInterrupt as interrupt:
-        raise RunInterrupted from interrupt
+    with folder_lock_held(folder), interrupts() as received:
+        write_atomically(reproduction_scale_file(folder), to_json({"scale": scale}))
+        failures = _reproduce_runs(runs, store, console, received)
+        release_reproduced_policies(experiments, store)
+        decisions = _decide_what_was_reproduced(experiments, store)
+        page = write_reproduced_page(experiments, store, decisions, console)
     console.print(reproduced_verdict_table([decisions[claim.id] for claim in claims]))
     console.print(f"Report: {page}    Runs: {store.runs}    Figures: {folder / 'figures'}", soft_wrap=True)
     if failures:

@@ -50,7 +50,7 @@ def save_checkpoint(
     kept = saved_checkpoints(folder, unit)[-int(keep) :]
     for old in folder.glob(f"{unit}-*"):
         if _steps_of_checkpoint_file(old, unit) not in kept:
-            old.unlink()
+            old.unlink(missing_ok=True)
 
 
 def saved_checkpoints(folder: Path, unit: str) -> list[int]:

@@ -14,7 +14,7 @@ from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
 from alphamepol.runs.callbacks import Callback, check_log_target
 from alphamepol.runs.folder import RunFolder
-from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
+from alphamepol.runs.interrupts import Interrupts, interrupts
 from alphamepol.runs.progress import RunProgress
 from alphamepol.settings.run import LogTarget
 
@@ -81,12 +81,9 @@ class RunContext:
 @contextmanager
 def running_in_context(folder: RunFolder, work: Work, way: Way, *, precision: str) -> Iterator[RunContext]:
     """Give a run its context while it lasts. An interrupt ends the run with `RunInterrupted`."""
-    try:
-        with (
-            jax.default_matmul_precision(precision),
-            interrupts() as received,
-            RunProgress(work.title, work.unit, work.total, quiet=way.quiet) as progress,
-        ):
-            yield RunContext(folder, progress, received, Stopwatch(*work.phases), way)
-    except KeyboardInterrupt as interrupt:
-        raise RunInterrupted from interrupt
+    with (
+        jax.default_matmul_precision(precision),
+        interrupts() as received,
+        RunProgress(work.title, work.unit, work.total, quiet=way.quiet) as progress,
+    ):
+        yield RunContext(folder, progress, received, Stopwatch(*work.phases), way)

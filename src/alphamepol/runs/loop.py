@@ -87,44 +87,47 @@ def run_loop(loop: Loop, context: RunContext) -> tuple[LoopState, int]:
 
 
 def _go_on_with_loop(loop: Loop, reached: Reached, context: RunContext) -> tuple[LoopState, int]:
-    state, done, saved = lay_over_devices(reached.state), reached.done, reached.done
-    folder, interrupts = context.folder, context.interrupts
+    folder, interrupts, saved = context.folder, context.interrupts, reached.done
     metrics = JsonLinesLogger(folder.metrics, keep=reached.metrics)
-    mark = metrics.mark
-    logger = start_logger(context.way.log, folder, loop.labels, done)
+    reached = Reached(lay_over_devices(reached.state), reached.done, metrics.mark)
+    logger = start_logger(context.way.log, folder, loop.labels, reached.done)
+
+    def save() -> None:
+        """Save the finished steps, unless they are saved."""
+        nonlocal saved
+        if reached.done > saved:
+            _save_loop_state(loop, reached, context)
+            saved = reached.done
+
     try:
-        while done < loop.total:
-            number = done
-            improved, lines, draw = loop.step(state, number)
-            metrics.log(lines)
-            # These change together. An interrupt before this line discards the whole step; a resumed run writes its
-            # metrics lines again.
-            state, done, mark = improved, number + 1, metrics.mark
-            context.progress.advance(*loop.show(lines))
-            if done % loop.checkpoint_every == 0 or done == loop.total:
-                with interrupts.held():
-                    _save_loop_state(loop, Reached(state, done, mark), context)
-                saved = done
-            step = FinishedStep(loop.unit, number, loop.total, lines, folder.path, saved == done, draw)
-            if logger is not None:
-                logger(step)
-            call_after_step(context.way.callbacks, step)
-            interrupts.check()
-            if step.stopped:
-                break
-    except (KeyboardInterrupt, RunError):
-        if done > saved:
+        with interrupts.saving_with(save):
+            for number in range(saved, loop.total):
+                improved, lines, draw = loop.step(reached.state, number)
+                metrics.log(lines)
+                # An interrupt before this line discards the whole step; a resumed run writes its metrics lines again.
+                reached = Reached(improved, number + 1, metrics.mark)
+                context.progress.advance(*loop.show(lines))
+                if reached.done % loop.checkpoint_every == 0 or reached.done == loop.total:
+                    with interrupts.held():
+                        save()
+                step = FinishedStep(loop.unit, number, loop.total, lines, folder.path, saved == reached.done, draw)
+                if logger is not None:
+                    logger(step)
+                call_after_step(context.way.callbacks, step)
+                interrupts.check()
+                if step.stopped:
+                    break
             with interrupts.held():
-                _save_loop_state(loop, Reached(state, done, mark), context)
+                save()
+    except (KeyboardInterrupt, RunError):
+        with interrupts.held():
+            save()
         raise
     finally:
         metrics.close()
         if logger is not None:
             logger.close()
-    if done > saved:
-        with interrupts.held():
-            _save_loop_state(loop, Reached(state, done, mark), context)
-    return state, done
+    return reached.state, reached.done
 
 
 def _restore_or_start_loop(loop: Loop, context: RunContext) -> Reached:

@@ -2,13 +2,23 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
+from rich.text import Text
 
 LINE_EVERY = 10.0
 """The least number of seconds between lines if there is no terminal."""
@@ -27,10 +37,7 @@ class RunProgress:
             TextColumn("{task.description}"),
             MofNCompleteColumn(),
             BarColumn(),
-            TextColumn("elapsed"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(compact=True),
+            *time_columns(),
             console=self._console,
         )
         self._task = self._bar.add_task(unit, total=total)
@@ -40,13 +47,14 @@ class RunProgress:
     def __enter__(self) -> "RunProgress":
         self.say(self._title)
         if self._console.is_terminal:
+            _live_displays.append(self._live)
             self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._live.stop()
+        _stop_live_display(self._live)
 
     def say(self, sentence: str) -> None:
         self._console.print(sentence, highlight=False, markup=False, soft_wrap=True)
@@ -81,8 +89,103 @@ class RunProgress:
 
     def finish(self, table: Table) -> None:
         """Stop the live display and show the table of results."""
-        self._live.stop()
+        _stop_live_display(self._live)
         self._console.print(table)
+
+
+class TimeLeftColumn(ProgressColumn):
+    """The column of the time left. It goes on counting while a step lasts, however long the step is.
+
+    A task may give the size of its current step in the field `step`; by default it is 1.
+    """
+
+    max_refresh = 0.5
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begun: float | None = None
+        self._first = self._last = (0.0, 0.0)
+
+    def render(self, task: Task) -> Text:
+        now = task.elapsed or 0.0
+        if task.start_time != self._begun:
+            self._begun = task.start_time
+            self._first = self._last = (0.0, task.completed)
+        if task.completed > self._last[1]:
+            # The first step compiles. It counts only until there is a second step.
+            self._first = self._last if self._last[0] > 0 and self._first[0] == 0 else self._first
+            self._last = now, task.completed
+        left = None
+        if task.total is not None and self._last[0] > 0:
+            done = self._last[1] - self._first[1]
+            left = time_left(
+                done,
+                task.total - task.completed,
+                task.fields.get("step", 1),
+                self._last[0] - self._first[0],
+                now - self._last[0],
+            )
+        return Text("--:--" if left is None else _clock(left), style="progress.remaining")
+
+
+def time_left(done: float | int, to_do: float | int, step: float | int, took: float, since: float) -> float:
+    """Return the seconds that are left: `took` for the steps that are done, and `since` in the current step.
+
+    `done` and `to_do` are the sizes of the steps that are done and left, and `step` is that of the current step. While
+    the current step lasts no longer than expected, the time counts down. After that it grows, because the step shows
+    that steps are slower than they were.
+    """
+    expected = took * to_do / done - since
+    if_it_ended_now = (took + since) * (to_do - step) / (done + step)
+    return max(expected, if_it_ended_now, 0.0)
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
+
+
+def time_columns() -> tuple[ProgressColumn, ...]:
+    """Return the columns of a progress bar that show the elapsed time and the time left."""
+    return TextColumn("elapsed"), TimeElapsedColumn(), TextColumn("left"), TimeLeftColumn()
+
+
+_live_displays: list[Live] = []
+
+
+@contextmanager
+def showing_progress(progress: Progress) -> Iterator[None]:
+    """Show a progress bar while the context lasts."""
+    _live_displays.append(progress.live)
+    progress.start()
+    try:
+        yield
+    finally:
+        _stop_live_display(progress.live)
+
+
+def track_progress(numbers: Iterable[int], description: str, console: Console | None = None) -> Iterator[int]:
+    """Yield the numbers one by one, and show a progress bar for them meanwhile."""
+    numbers = list(numbers)
+    progress = Progress(TextColumn("{task.description}"), BarColumn(), *time_columns(), console=console, transient=True)
+    task = progress.add_task(description, total=len(numbers))
+    with showing_progress(progress):
+        for number in numbers:
+            yield number
+            progress.advance(task)
+
+
+def stop_live_displays() -> None:
+    """Stop all displays that are live, so that the terminal is as it was. Any thread may call this function."""
+    for live in _live_displays.copy():
+        _stop_live_display(live)
+
+
+def _stop_live_display(live: Live) -> None:
+    live.stop()
+    if live in _live_displays:
+        _live_displays.remove(live)
 
 
 def counted(number: int, noun: str) -> str:

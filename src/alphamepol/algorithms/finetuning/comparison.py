@@ -15,7 +15,7 @@ from alphamepol.files.json_files import to_json
 from alphamepol.files.locks import folder_lock_held, is_empty_but_for_lock
 from alphamepol.runs.context import Way
 from alphamepol.runs.description import repr_of_run
-from alphamepol.runs.interrupts import Interrupts, RunInterrupted, interrupts
+from alphamepol.runs.interrupts import Interrupts, interrupts
 from alphamepol.runs.progress import counted
 from alphamepol.runs.sources import Source, distinct_source_labels, short_source_names
 
@@ -39,11 +39,8 @@ def compare_finetuning(sources: Sequence[Source], plan: Plan, folder: Path, way:
     """Fine-tune from each source in its own run folder inside `folder`, then draw all returns in one figure."""
     names = short_source_names(sources)
     _check_comparison_folder(folder, names, resume=way.resume)
-    try:
-        with folder_lock_held(folder), interrupts() as received:
-            return _compare_finetuned_sources(dict(zip(names, sources, strict=True)), plan, folder, way, received)
-    except KeyboardInterrupt as interrupt:
-        raise RunInterrupted from interrupt
+    with folder_lock_held(folder), interrupts() as received:
+        return _compare_finetuned_sources(dict(zip(names, sources, strict=True)), plan, folder, way, received)
 
 
 def _compare_finetuned_sources(
