@@ -18,8 +18,9 @@ from alphamepol.algorithms.alphamepol.estimates import (
     estimate_entropies_and_kl,
     estimate_with_gradient,
     estimated_log_weights,
+    on_policy_gradient,
+    tail_gradient,
 )
-from alphamepol.algorithms.alphamepol.gradients import on_policy_gradient, tail_gradient
 from alphamepol.algorithms.alphamepol.log_probabilities import log_probabilities
 from alphamepol.compute.mapping import mapped_rows_per_product
 from alphamepol.estimation.entropy import particle_entropy
@@ -46,7 +47,7 @@ class Learner(eqx.Module):
 
 
 class OffPolicySettings(eqx.Module):
-    """The inputs of Algorithm 2. The rate and the trust region are traced: other values need no new compilation."""
+    """The inputs of Algorithm 2. Those that are not static are traced: other values need no new compilation."""
 
     learning_rate: Float[Array, ""]
     """β."""
@@ -54,7 +55,7 @@ class OffPolicySettings(eqx.Module):
     """δ, the largest KL divergence (E6) from the policy that sampled the epoch."""
     tail_size: int = eqx.field(static=True)
     """⌈αM⌉, the number of mini-batches in the tail (E7)."""
-    max_iterations: int = eqx.field(static=True)
+    max_iterations: int | Int[Array, ""]
     subset_size: int = eqx.field(static=True)
     """The number of mini-batches of the tail that the gradient of an iteration uses. If it is less than `tail_size`,
     every iteration draws a random subset of this size, so that MEPOL learns from as many samples as αMEPOL."""
