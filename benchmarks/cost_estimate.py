@@ -12,7 +12,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import tyro
 from rich.console import Console
@@ -105,7 +104,9 @@ def train(name: str) -> None:
     class_name, config = CASES[name]
     environment_class = make_class(class_name, config.probabilities)
     with tempfile.TemporaryDirectory() as folder:
-        run = pretrain(environment_class, dataclasses.replace(config, epochs=EPOCHS), folder=f"{folder}/run", quiet=True)
+        run = pretrain(
+            environment_class, dataclasses.replace(config, epochs=EPOCHS), folder=f"{folder}/run", quiet=True
+        )
         lines = [line for line in read_metrics(run.folder / "metrics.jsonl") if line["seed"] == config.seed]
     phases = {phase: _median([line["seconds"][phase] for line in lines[1:]]) for phase in lines[0]["seconds"]}
     print(json.dumps({"epoch": sum(phases.values()), **phases, "memory": device_memory().peak / 1e9}))

@@ -3,13 +3,13 @@
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
@@ -21,15 +21,17 @@ from alphamepol.algorithms.alphamepol.update import Learner
 from alphamepol.compute.devices import device_memory, wait_for_devices
 from alphamepol.compute.machine import machine_cores
 from alphamepol.compute.mapping import mapped_rows_per_product
+from alphamepol.compute.stopwatch import LEARNING, NEIGHBOURS, SAMPLING
 from alphamepol.environments.host import AnyClass, HostClass
 from alphamepol.environments.make import make_class
 from alphamepol.environments.registry import registered_name
 from alphamepol.estimation.knn import Neighbourhood
 from alphamepol.estimation.risk import risk_tail_count
 from alphamepol.measuring.particles import units_of_particles
-from alphamepol.measuring.samples import SamplePlan, draw_sample_members, neighbours_of_samples
+from alphamepol.measuring.samples import Measured, SamplePlan, draw_sample_members, neighbours_of_samples
 from alphamepol.policies.policy import Policy
 from alphamepol.policies.shape import policy_shape
+from alphamepol.runs.context import RunContext
 from alphamepol.runs.progress import duration
 from alphamepol.sampling.sampler import collect_with_sampler
 from alphamepol.sampling.trajectories import Trajectories
@@ -45,6 +47,7 @@ PIECES, HOST_STEPS = 50, 20_000
 the most steps in a host class. The piece has at least one mini-batch."""
 TIMED = 0.5
 """The seconds for which a part of the piece is timed, unless a single round takes longer."""
+PHASES = (SAMPLING, NEIGHBOURS, LEARNING)
 
 
 @dataclass(frozen=True)
@@ -71,11 +74,12 @@ class PretrainingCost:
 
     @property
     def summary(self) -> str:
-        """The cost in one line."""
+        """The cost in one sentence."""
         there = "" if self.memory_there is None else f" (of {_gigabytes(self.memory_there)})"
+        parts = ", ".join(f"{_seconds_in_words(getattr(self, name))} {name}" for name in PHASES)
         return (
-            f"about {_seconds_in_words(self.epoch)} an epoch, {_seconds_in_words(self.total)} in all, "
-            f"{_gigabytes(self.memory)} of memory{there}"
+            f"A run takes about {_seconds_in_words(self.epoch)} an epoch ({parts}), {_seconds_in_words(self.total)} in "
+            f"all, and {_gigabytes(self.memory)} of memory{there}."
         )
 
     @property
@@ -108,7 +112,7 @@ def _gigabytes(size: int) -> str:
 
 
 def estimate_pretraining_cost(
-    environment_class: AnyClass | str, config: PretrainConfig | None = None
+    environment_class: AnyClass | str, config: PretrainConfig | None = None, *, devices: int = 1
 ) -> PretrainingCost:
     """Estimate how long pre-training would take on this machine, and how much memory it would need.
 
@@ -120,6 +124,7 @@ def estimate_pretraining_cost(
 
     - `environment_class`: a class of environments or its name.
     - `config`: the settings. The default is the preset `"paper"` if the class has it, else `"own"`.
+    - `devices`: the number of accelerators that share the run. The memory is that of one of them.
 
     **Returns**
 
@@ -139,7 +144,7 @@ def estimate_pretraining_cost(
         epochs=2, trajectories=4, batch=2, horizon=20, neighbours=4, hidden=(8, 8), evaluation_batches=2
     )
     cost = am.estimate_pretraining_cost("gridworld-slope", config)
-    print(cost.summary)  # about … s an epoch, … s in all, … GB of memory (of … GB)
+    print(cost.summary)  # A run takes about … s an epoch (…), … s in all, and … GB of memory (of … GB).
     ```
     """
     began = time.perf_counter()
@@ -148,37 +153,47 @@ def estimate_pretraining_cost(
     config.check()
     environment_class = make_class(environment_class, config.probabilities)
     check_pretraining_start(environment_class, config)
-    piece = _piece_of_epoch(environment_class, config)
+    share = _share_of_device(config, devices)
+    piece = _piece_of_share(environment_class, share)
     with jax.default_matmul_precision(config.matmul_precision):
         plan = SamplePlan.of(environment_class, piece, piece.seed_list)
         # Only the shapes of the scales matter, so the class is not sampled for them.
         start = start_pretraining(environment_class, dataclasses.replace(piece, initial_mean="none"), look=False)
-        policies, keys = start.learners.policy, start.keys
-        sampled, sampling = _time_sampling(policies, plan, piece, keys)
+        sampled, sampling = _time_sampling(start.learners.policy, plan, piece, start.keys)
+        # The seeds of a host class are sampled one after the other, whatever the number of devices is.
+        wanted = config if isinstance(environment_class, HostClass) else share
+        sampling *= wanted.seeds * wanted.trajectories / math.prod(sampled.valid.shape[:3])
         trajectories = _fill_piece(sampled, piece)
-        neighbourhood, neighbours, ready = _time_neighbours(policies, trajectories, plan, keys)
-        size = _LearningSize.of(start.learners, trajectories, neighbourhood, config, keys)
-        learning = _time_learning(start.learners, trajectories, neighbourhood, piece, keys)
-    seeds, rows = config.seeds, config.seeds * config.minibatches
-    sampling *= seeds * config.trajectories / (len(sampled.valid) * math.prod(sampled.valid.shape[1:3]))
-    neighbours *= rows / math.prod(neighbourhood.valid.shape[:2])
-    learning *= seeds * learning_passes(config) * config.minibatches
-    learning /= piece.seeds * learning_passes(piece) * piece.minibatches
-    evaluated = len(environment_class) * config.evaluation_batches / config.minibatches
-    looked = (config.memory != "none" or config.normalise) + config.normalise * len(environment_class) / rows
-    around = evaluated * (sampling + neighbours) + looked * sampling
-    particles = _bytes_of_arrays(ready) * rows / math.prod(ready.shape[:2])
-    del sampled, trajectories, neighbourhood, ready, start, policies
+        measured, neighbours = _time_neighbours(start.learners.policy, trajectories, plan, start.keys)
+        neighbours *= share.seeds * share.minibatches / measured.neighbourhood.valid[..., 0].size
+        own = jax.tree.map(lambda leaf: leaf[:, : piece.minibatches], measured.neighbourhood)
+        samples = start.learners, trajectories, own
+        needed = _bytes_at_peak(*samples, measured.trajectories.particles, share, start.keys)
+        learning = _time_learning(*samples, piece, start.keys)
+        learning *= share.seeds * share.minibatches * learning_passes(share)
+        learning /= piece.seeds * piece.minibatches * learning_passes(piece)
+    epochs = config.epochs * (sampling + neighbours + learning)
+    evaluation = len(environment_class) * config.evaluation_batches / config.minibatches * (sampling + neighbours)
+    first_look = sampling if config.memory != "none" or config.normalise else 0.0
+    del sampled, trajectories, measured, own, samples, start
     held = device_memory()
-    needed = size.peak(particles, config.evaluation_batches / config.minibatches)
     return PretrainingCost(
         sampling,
         neighbours,
         learning,
-        total=time.perf_counter() - began + around + config.epochs * (sampling + neighbours + learning),
+        total=time.perf_counter() - began + first_look + epochs + evaluation,
         memory=max(held.peak, held.now + needed),
         memory_there=held.there,
     )
+
+
+def say_pretraining_cost(environment_class: AnyClass, config: PretrainConfig, context: RunContext) -> None:
+    """Say what a run will cost before its first epoch, unless the run is short or nothing is shown of it."""
+    if context.progress.quiet or is_short_pretraining(environment_class, config):
+        return
+    cost = estimate_pretraining_cost(environment_class, config, devices=context.devices)
+    for sentence in (cost.summary, *cost.warnings):
+        context.progress.say(sentence)
 
 
 def is_short_pretraining(environment_class: AnyClass, config: PretrainConfig) -> bool:
@@ -189,56 +204,60 @@ def is_short_pretraining(environment_class: AnyClass, config: PretrainConfig) ->
     shape = policy_shape(environment_class)
     # Each value of an image meets at most the weights of all convolutions, and gives at most 16 inputs of the network.
     image = 0 if shape.image is None else shape.observation_size * (2700 + 16 * config.hidden[0])
-    operations, steps = pretraining_operations(config, image)
-    seconds = operations / SPEED + learning_passes(config) * steps * PER_ROW
+    steps = config.epochs * config.trajectories * config.horizon * config.seeds
+    rows = learning_passes(config) * steps
+    seconds = rows * (PER_ROW + operations_per_row(config.hidden, image) / SPEED)
     return seconds + isinstance(environment_class, HostClass) * steps * PER_HOST_STEP < SHORT
 
 
-def pretraining_operations(config: PretrainConfig, image_multiplications: int = 0) -> tuple[float, int]:
-    """Return the approximate number of floating-point operations of all epochs, and their environment steps.
+def operations_per_row(hidden: Sequence[int], image_multiplications: int = 0) -> float:
+    """Return the approximate number of floating-point operations of a network for one observation.
 
-    `image_multiplications` is the number of multiplications that the policy's convolutions need for one observation.
+    `image_multiplications` is the number of multiplications in the convolutions.
     """
-    row = 2.0 * (sum(a * b for a, b in pairwise(config.hidden)) + 4 * sum(config.hidden) + image_multiplications)
-    steps = config.epochs * config.trajectories * config.horizon * config.seeds
-    return learning_passes(config) * steps * row, steps
+    return 2.0 * (sum(a * b for a, b in pairwise(hidden)) + 4 * sum(hidden) + image_multiplications)
 
 
 def learning_passes(config: PretrainConfig) -> float:
     """Return the number of forward passes over all samples of an epoch that take as long as its learning.
 
-    A backward pass counts as two. Off-policy, there is a forward pass over all samples before the first iteration and
-    one in each. The gradient needs a forward and a backward pass over its share of the samples. If the share is
-    everything, one pass serves for both.
+    A backward pass counts as two. An off-policy update has a forward pass over all samples before the first iteration
+    and one in each iteration. The gradient needs a forward and a backward pass over its share of the samples. If this
+    share is everything, the forward pass of the iteration serves for the gradient, too.
     """
     if config.update == "on-policy":
         return 6.0
-    share = risk_tail_count(config.gradient_share if config.alpha == 1 else config.alpha, config.minibatches)
-    share /= config.minibatches
+    share = config.gradient_share if config.alpha == 1 else config.alpha
+    share = risk_tail_count(share, config.minibatches) / config.minibatches
     iterations = config.max_off_policy_iterations
     return 1 + iterations * (1 + 3 * share) if share < 1 else 3.0 * (1 + iterations)
 
 
-def _piece_of_epoch(environment_class: AnyClass, config: PretrainConfig) -> PretrainConfig:
-    """Return the settings of the piece that is measured: those of the run, with fewer mini-batches and seeds.
+def _share_of_device(config: PretrainConfig, devices: int) -> PretrainConfig:
+    """Return the settings of the part of a run that one of several accelerators works on.
 
-    A CPU does one seed after the other, so that one is enough there. Of the possible numbers of mini-batches, the
-    piece has the largest for which the tail is the same share of them as in the run, as closely as possible.
+    Several devices of a CPU share its cores and its memory, so that the whole run counts.
     """
-    seeds = 1 if jax.default_backend() == "cpu" else config.seeds
+    if devices == 1 or jax.default_backend() == "cpu":
+        return config
+    if config.seeds % devices == 0:
+        return dataclasses.replace(config, seeds=config.seeds // devices)
+    return dataclasses.replace(config, trajectories=config.trajectories // devices)
+
+
+def _piece_of_share(environment_class: AnyClass, share: PretrainConfig) -> PretrainConfig:
+    """Return the settings of the piece that is measured. They have fewer mini-batches, and on a CPU one seed.
+
+    A CPU works on one seed after the other. Of the possible numbers of mini-batches, the piece has the largest for
+    which learning takes as many passes as in the run, as closely as possible.
+    """
+    seeds = 1 if jax.default_backend() == "cpu" else share.seeds
     image = policy_shape(environment_class).image
     most = PIECES * mapped_rows_per_product(0 if image is None else math.prod(image))
-    count = max(1, min(config.minibatches, most // (seeds * config.batch * config.horizon)))
-
-    def with_minibatches(number: int) -> PretrainConfig:
-        return dataclasses.replace(config, seeds=seeds, trajectories=number * config.batch)
-
-    if count == config.minibatches:
-        return with_minibatches(count)
-    passes = learning_passes(config)
-    return min(
-        map(with_minibatches, range(count, 0, -1)), key=lambda piece: round(abs(learning_passes(piece) / passes - 1), 2)
-    )
+    count = max(1, min(share.minibatches, most // (seeds * share.batch * share.horizon)))
+    pieces = [dataclasses.replace(share, seeds=seeds, trajectories=n * share.batch) for n in range(count, 0, -1)]
+    passes = learning_passes(share)
+    return min(pieces, key=lambda piece: round(abs(learning_passes(piece) / passes - 1), 2))
 
 
 def _time_sampling(
@@ -246,16 +265,15 @@ def _time_sampling(
 ) -> tuple[Trajectories, float]:
     """Collect trajectories, and return them with the seconds that this took.
 
-    The environments of a host class run side by side, and one seed samples after the other. There, the trajectories of
-    one seed are collected that run side by side, but at least one mini-batch.
+    In a host class, these are trajectories of one seed that run side by side, but at least one mini-batch. They are
+    collected as mini-batches of one trajectory each.
     """
     environment_class, batch, count = plan.environment_class, piece.batch, piece.minibatches
     host = isinstance(environment_class, HostClass)
     if host:
         together = environment_class.fleet.board(piece.trajectories).together
-        rows = min(piece.trajectories, max(batch, min(together, HOST_STEPS // piece.horizon)))
-        policies, keys = jax.tree.map(lambda leaf: leaf[:1], (policies, keys))
-        batch, count = 1, rows
+        count = min(piece.trajectories, max(batch, min(together, HOST_STEPS // piece.horizon)))
+        batch, (policies, keys) = 1, jax.tree.map(lambda leaf: leaf[:1], (policies, keys))
     members, keys = draw_sample_members(keys, 0, environment_class.probabilities, count)
 
     def collect(horizon: int) -> Trajectories:
@@ -266,10 +284,10 @@ def _time_sampling(
     return _time_rounds(lambda: collect(piece.horizon))
 
 
-def _time_rounds(function: Callable[[], Any], most: int = 3) -> tuple[Any, float]:
-    """Call a function up to `most` times, as long as there is time. Return its result and the least seconds."""
+def _time_rounds(function: Callable[[], Any], rounds: int = 3) -> tuple[Any, float]:
+    """Call a function several times, as long as there is time. Return its result, and the seconds of the fastest."""
     found, spent, least = None, 0.0, math.inf
-    for _ in range(most):
+    for _ in range(rounds):
         start = time.perf_counter()
         found = wait_for_devices(function())
         seconds = time.perf_counter() - start
@@ -280,45 +298,41 @@ def _time_rounds(function: Callable[[], Any], most: int = 3) -> tuple[Any, float
 
 
 def _fill_piece(sampled: Trajectories, piece: PretrainConfig) -> Trajectories:
-    """Arrange trajectories in the mini-batches of the piece. They are repeated if they are too few.
+    """Arrange trajectories in the mini-batches of the piece. They are repeated if there are too few.
 
-    No two particles coincide and every step is valid, so that the piece can be learned from, whatever the untrained
-    policy did.
+    No particles coincide and every step is valid, so that the piece can be learned from, whatever the policy did.
     """
-    seeds, minibatches, batch, *_ = sampled.valid.shape
-    chosen = np.arange(piece.trajectories) % (minibatches * batch)
-
-    def arrange(leaf: Array) -> Array:
-        rows = leaf.reshape(seeds, minibatches * batch, *leaf.shape[3:])[np.arange(piece.seeds) % seeds]
-        return rows[:, chosen].reshape(piece.seeds, piece.minibatches, piece.batch, *leaf.shape[3:])
-
-    places = None if sampled.places is None else arrange(sampled.places)
-    particles = jnp.nan_to_num(arrange(sampled.particles))
-    noise = jax.random.normal(jax.random.key(0), particles.shape)
-    return Trajectories(
-        arrange(sampled.perceived),
-        arrange(sampled.actions),
-        particles + 0.01 * (jnp.std(particles) + jnp.max(jnp.abs(particles)) * 1e-3 + 1e-6) * noise,
-        jnp.ones((piece.seeds, piece.minibatches, piece.batch, piece.horizon), bool),
-        jnp.zeros((piece.seeds, piece.minibatches), sampled.members.dtype),
-        places,
+    axes = piece.seeds, piece.minibatches, piece.batch
+    filled = jax.tree.map(lambda leaf: np.resize(leaf, (*axes, *leaf.shape[3:])), sampled)
+    particles = np.nan_to_num(filled.particles)
+    spread = 0.01 * particles.std() + 1e-5 * np.abs(particles).max() + 1e-6
+    noise = spread * np.random.default_rng(0).normal(size=particles.shape)
+    parts = (
+        (particles + noise).astype(particles.dtype),
+        np.ones_like(filled.valid),
+        np.zeros(axes[:2], sampled.members.dtype),
     )
+    return jax.device_put(eqx.tree_at(lambda tree: (tree.particles, tree.valid, tree.members), filled, parts))
 
 
 def _time_neighbours(
     policies: Policy, trajectories: Trajectories, plan: SamplePlan, keys: Key[Array, " seeds"]
-) -> tuple[Neighbourhood, float, Array]:
-    """Find neighbours. Return them with the seconds that this took, and the particles that were measured."""
+) -> tuple[Measured, float]:
+    """Find the neighbours of the particles, and return them with the seconds that this took.
 
-    def measure() -> tuple[Neighbourhood, Trajectories]:
+    A core of a CPU may work on a mini-batch of its own. Mini-batches are repeated until every core has one.
+    """
+    count = trajectories.members.shape[1]
+    cores = machine_cores() if jax.default_backend() == "cpu" else 1
+    if count < cores:
+        trajectories = jax.tree.map(lambda leaf: leaf[:, np.arange(cores) % count], trajectories)
+
+    def measure() -> Measured:
         ready = plan.ready(trajectories, units_of_particles(policies), keys=keys)
-        return neighbours_of_samples(ready, plan.settings.neighbours), ready
+        return Measured(ready, neighbours_of_samples(ready, plan.settings.neighbours))
 
     measure()  # this call compiles
-    (neighbourhood, ready), seconds = _time_rounds(measure)
-    # Each core of a CPU works on a mini-batch of its own, so that a single mini-batch leaves the others idle.
-    idle = machine_cores() / math.prod(neighbourhood.valid.shape[:2])
-    return neighbourhood, seconds / max(1.0, idle if jax.default_backend() == "cpu" else 1.0), ready.particles
+    return _time_rounds(measure)
 
 
 def _time_learning(
@@ -328,71 +342,56 @@ def _time_learning(
     piece: PretrainConfig,
     keys: Key[Array, " seeds"],
 ) -> float:
-    """Return the seconds of learning from the piece. All iterations take the same time, so that a few are timed."""
-    # With a rate of 0 no step leaves the trust region.
-    still = dataclasses.replace(piece, learning_rate=0.0, trust_region=math.inf)
+    """Return the seconds of learning from the piece. Only some of the iterations are timed if all take too long."""
 
-    def seconds(iterations: int, rounds: int = 3) -> float:
-        timed = dataclasses.replace(still, max_off_policy_iterations=iterations)
-        improve = lambda: improve_all_seeds(learners, trajectories, neighbourhood, timed, keys=keys)  # noqa: E731
-        return _time_rounds(improve, rounds)[1]
+    def timed(iterations: int) -> PretrainConfig:
+        # With a learning rate of 0, no step leaves the trust region.
+        return dataclasses.replace(
+            piece, learning_rate=0.0, trust_region=math.inf, max_off_policy_iterations=iterations
+        )
 
-    seconds(0, rounds=1)  # this call compiles
-    wanted, one = piece.max_off_policy_iterations, seconds(1)
-    if piece.update == "on-policy" or wanted == 1:
-        return one
-    some = min(wanted, 1 + max(1, int(TIMED / one)))
-    return one + (wanted - 1) * (seconds(some) - one) / (some - 1)
+    def seconds(config: PretrainConfig) -> float:
+        return _time_rounds(lambda: improve_all_seeds(learners, trajectories, neighbourhood, config, keys=keys))[1]
 
-
-@dataclass(frozen=True)
-class _LearningSize:
-    """The sizes of the arrays of a run, in bytes."""
-
-    trajectories: int
-    neighbourhood: int
-    learning: int
-    """The arguments, the results and the intermediate values of the update."""
-
-    @classmethod
-    def of(
-        cls,
-        learners: Learner,
-        trajectories: Trajectories,
-        neighbourhood: Neighbourhood,
-        config: PretrainConfig,
-        keys: Key[Array, " seeds"],
-    ) -> "_LearningSize":
-        """Compile the update of the whole run for arrays like those of the piece, and take the sizes from it."""
-
-        def enlarge(tree: Any, *axes: int) -> Any:
-            return jax.tree.map(
-                lambda leaf: jax.ShapeDtypeStruct(
-                    (*axes, *leaf.shape[len(axes) :]), leaf.dtype, weak_type=leaf.aval.weak_type
-                ),
-                tree,
-            )
-
-        axes = config.seeds, config.minibatches
-        samples, found = enlarge(trajectories, *axes), enlarge(neighbourhood, *axes)
-        improve, settings = improvement_of_all_seeds(config)
-        arguments = enlarge(learners, config.seeds), samples, found, settings, enlarge(keys, config.seeds)
-        sizes = improve.lower(*arguments).compile().memory_analysis()
-        learning = sizes.argument_size_in_bytes + sizes.output_size_in_bytes + sizes.temp_size_in_bytes
-        return cls(_bytes_of_arrays(samples), _bytes_of_arrays(found), learning)
-
-    def peak(self, particles: float, evaluated: float) -> int:
-        """Return the bytes at the peak of the run.
-
-        `particles` are the bytes of the measured particles. An evaluation has `evaluated` times as many mini-batches as
-        an epoch. The trajectories of an epoch stay until the next epoch is done. While they are collected or listed,
-        trajectories and neighbours exist twice.
-        """
-        measuring = particles + 2 * self.neighbourhood
-        sampling, learning = 2 * self.trajectories, self.learning
-        epoch = self.trajectories + max(sampling, self.trajectories + measuring, learning)
-        return int(max(epoch, evaluated * max(sampling, self.trajectories + measuring)))
+    seconds(timed(1))  # this call compiles
+    some = timed(min(piece.max_off_policy_iterations, max(1, int(TIMED / seconds(timed(1))))))
+    return seconds(some) * learning_passes(piece) / learning_passes(some)
 
 
-def _bytes_of_arrays(tree: Any) -> int:
-    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+def _bytes_at_peak(
+    learners: Learner,
+    trajectories: Trajectories,
+    neighbourhood: Neighbourhood,
+    particles: Array,
+    share: PretrainConfig,
+    keys: Key[Array, " seeds"],
+) -> int:
+    """Return the bytes that a run needs at its peak, beside those that the process already holds.
+
+    The arrays are those of the piece. The update is compiled for arrays of the size of the run, and XLA tells its
+    memory. The trajectories of an epoch stay until the next epoch is done. While trajectories are collected and
+    neighbours are listed, they exist twice.
+    """
+
+    def enlarge(tree: Any, *axes: int) -> Any:
+        def shape(leaf: Any) -> jax.ShapeDtypeStruct:
+            size = *axes, *leaf.shape[len(axes) :]
+            return jax.ShapeDtypeStruct(size, leaf.dtype, weak_type=leaf.aval.weak_type)
+
+        return jax.tree.map(shape, tree)
+
+    def size_of(tree: Any) -> int:
+        return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+    axes = share.seeds, share.minibatches
+    samples, neighbours, particles = enlarge((trajectories, neighbourhood, particles), *axes)
+    improve, settings = improvement_of_all_seeds(share)
+    program = improve.lower(
+        enlarge(learners, share.seeds), samples, neighbours, settings, enlarge(keys, share.seeds)
+    ).compile()
+    found = program.memory_analysis()
+    learning = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
+    collecting = 2 * size_of(samples)
+    measuring = size_of(samples) + size_of(particles) + 2 * size_of(neighbours)
+    evaluation = share.evaluation_batches / share.minibatches * max(collecting, measuring)
+    return int(max(size_of(samples) + max(collecting, measuring, learning), evaluation))

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.alphamepol.cost import say_pretraining_cost
 from alphamepol.algorithms.alphamepol.epoch import run_epoch
 from alphamepol.algorithms.alphamepol.presets import preset, usual_preset
 from alphamepol.algorithms.alphamepol.records import alphamepol_record_lines, summarise_alphamepol_records
@@ -150,11 +151,15 @@ def _run_pretraining(plan: SamplePlan, config: PretrainConfig, context: RunConte
             lines = [{**line, "diagnostics": of_seed} for line, of_seed in zip(lines, found, strict=True)]
         return improved, lines, partial(_draw_visits_in_run, environment_class, trajectories)
 
+    def start() -> LoopState:
+        say_pretraining_cost(environment_class, config, context)
+        return start_pretraining(environment_class, config)
+
     loop = Loop(
         unit="epoch",
         total=config.epochs,
         checkpoint_every=config.checkpoint_every,
-        start=lambda: start_pretraining(environment_class, config),
+        start=start,
         template=lambda: start_pretraining(environment_class, config, look=False),
         step=step,
         show=partial(epoch_table, environment_class),
