@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from alphamepol.algorithms.alphamepol.baseline import BaselineTradeOff, measure_baseline_trade_off
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.alphamepol.cost import estimate_pretraining_cost, is_short_pretraining
 from alphamepol.algorithms.alphamepol.epoch import improve_all_seeds
 from alphamepol.algorithms.alphamepol.start import check_pretraining_start, start_learners, untrained_start_policies
 from alphamepol.checking.component_scales import component_scales_of
@@ -60,6 +61,7 @@ STAGES = (
     "trying learning rates",
     "comparing single steps",
     "comparing state distributions",
+    "estimating time and memory",
 )
 """The names of the stages of a diagnosis, for progress."""
 
@@ -169,6 +171,9 @@ def diagnose(
             bounds = measure_bounds(
                 list(by_trajectory[0]), list(by_trajectory[1]), [names[number] for number in some], dynamics
             )
+        with stage(STAGES[6]):
+            short = is_short_pretraining(environment_class, given)
+            cost = None if short else estimate_pretraining_cost(environment_class, given)
     return Diagnosis(
         class_name=environment_class.name,
         policy=label,
@@ -197,6 +202,7 @@ def diagnose(
         visits=_diagnose_visits(samples, environment_class),
         scaled=policy.scaling is not None,
         encoded=plan.encoder is not None,
+        cost=cost,
     )
 
 

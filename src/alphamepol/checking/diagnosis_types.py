@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 
 from alphamepol.algorithms.alphamepol.baseline import BaselineTradeOff
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.alphamepol.cost import PretrainingCost
 from alphamepol.checking.component_scales import ComponentScales
 from alphamepol.checking.member_shares import Draws, member_share_of_variance
 from alphamepol.estimation.statistics import bootstrap_interval
@@ -92,6 +93,8 @@ class Diagnosis:
     """True if the policy scales observations and actions, and particles are in units of their deviation."""
     encoded: bool
     """True if particles are images that the random encoder encodes."""
+    cost: PretrainingCost | None
+    """The estimated time and memory of a run with the settings; None if it clearly takes less than a minute."""
 
     @property
     def means(self) -> Float[np.ndarray, "3 members"]:

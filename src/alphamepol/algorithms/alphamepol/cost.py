@@ -74,12 +74,12 @@ class PretrainingCost:
 
     @property
     def summary(self) -> str:
-        """The cost in one sentence."""
+        """The cost in words, e.g. "about 4.4 s an epoch (…), 11 min 2 s in all, and 0.7 GB of memory (of 16 GB)"."""
         there = "" if self.memory_there is None else f" (of {_gigabytes(self.memory_there)})"
         parts = ", ".join(f"{_seconds_in_words(getattr(self, name))} {name}" for name in PHASES)
         return (
-            f"A run takes about {_seconds_in_words(self.epoch)} an epoch ({parts}), {_seconds_in_words(self.total)} in "
-            f"all, and {_gigabytes(self.memory)} of memory{there}."
+            f"about {_seconds_in_words(self.epoch)} an epoch ({parts}), {_seconds_in_words(self.total)} in all, and "
+            f"{_gigabytes(self.memory)} of memory{there}"
         )
 
     @property
@@ -144,10 +144,10 @@ def estimate_pretraining_cost(
         epochs=2, trajectories=4, batch=2, horizon=20, neighbours=4, hidden=(8, 8), evaluation_batches=2
     )
     cost = am.estimate_pretraining_cost("gridworld-slope", config)
-    print(cost.summary)  # A run takes about … s an epoch (…), … s in all, and … GB of memory (of … GB).
+    print(cost.summary)  # about … s an epoch (…), … s in all, and … GB of memory (of … GB)
     ```
     """
-    began = time.perf_counter()
+    began, before = time.perf_counter(), device_memory()
     name = registered_name(environment_class)
     config = config or preset(usual_preset(name), name)
     config.check()
@@ -182,7 +182,8 @@ def estimate_pretraining_cost(
         neighbours,
         learning,
         total=time.perf_counter() - began + first_look + epochs + evaluation,
-        memory=max(held.peak, held.now + needed),
+        # An earlier peak of this process is not a peak of the run.
+        memory=max(held.peak if held.peak > before.peak else 0, held.now + needed),
         memory_there=held.there,
     )
 
@@ -192,7 +193,7 @@ def say_pretraining_cost(environment_class: AnyClass, config: PretrainConfig, co
     if context.progress.quiet or is_short_pretraining(environment_class, config):
         return
     cost = estimate_pretraining_cost(environment_class, config, devices=context.devices)
-    for sentence in (cost.summary, *cost.warnings):
+    for sentence in (f"The run takes {cost.summary}.", *cost.warnings):
         context.progress.say(sentence)
 
 
