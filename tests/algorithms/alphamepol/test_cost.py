@@ -30,8 +30,8 @@ def test_the_piece_is_scaled_to_the_whole_run(one_second_each, tiny, monkeypatch
     assert cost.sampling == cost.neighbours == pytest.approx(3 * 6 / 4)
     # One iteration is timed: 1 + 1 + 3/2 passes. Three iterations take 1 + 3 (1 + 3/2) passes.
     assert cost.learning == pytest.approx(3 * 6 / 4 * 8.5 / 3.5)
-    evaluation = 2 * 4 / 6 * (cost.sampling + cost.neighbours)
-    assert 0 < cost.total - 4 * cost.epoch - evaluation < 600  # the rest is the time of the estimate
+    # The two members are evaluated with four mini-batches each. The estimate itself takes some time, too.
+    assert cost.total > 4 * cost.epoch + 2 * 4 / 6 * (cost.sampling + cost.neighbours)
 
 
 def test_memory_grows_with_seeds_and_horizon(one_second_each, tiny) -> None:

@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -42,7 +43,7 @@ SPEED, PER_ROW, PER_HOST_STEP = 5e10, 1e-7, 1e-2
 """A slow machine: its operations per second, and the seconds besides for each row and each step of a host class.
 
 With these numbers, a run that counts as short is short on other machines, too."""
-PIECES, HOST_STEPS = 50, 20_000
+PIECES, HOST_STEPS = 100, 20_000
 """The size of the piece that is measured: the most rows, in multiples of those that a network processes at once, and
 the most steps in a host class. The piece has at least one mini-batch."""
 TIMED = 0.5
@@ -247,15 +248,17 @@ def _share_of_device(config: PretrainConfig, devices: int) -> PretrainConfig:
 
 
 def _piece_of_share(environment_class: AnyClass, share: PretrainConfig) -> PretrainConfig:
-    """Return the settings of the piece that is measured. They have fewer mini-batches, and on a CPU one seed.
+    """Return the settings of the piece that is measured: those of the run if it is small, else with fewer samples.
 
-    A CPU works on one seed after the other. Of the possible numbers of mini-batches, the piece has the largest for
-    which learning takes as many passes as in the run, as closely as possible.
+    A CPU works on one seed after the other, so that one seed is enough there. Of the possible numbers of mini-batches,
+    the piece has the largest for which learning takes as many passes as in the run, as closely as possible.
     """
-    seeds = 1 if jax.default_backend() == "cpu" else share.seeds
     image = policy_shape(environment_class).image
     most = PIECES * mapped_rows_per_product(0 if image is None else math.prod(image))
-    count = max(1, min(share.minibatches, most // (seeds * share.batch * share.horizon)))
+    rows = share.batch * share.horizon
+    whole = jax.default_backend() != "cpu" or share.seeds * share.minibatches * rows <= most
+    seeds = share.seeds if whole else 1
+    count = max(1, min(share.minibatches, most // (seeds * rows)))
     pieces = [dataclasses.replace(share, seeds=seeds, trajectories=n * share.batch) for n in range(count, 0, -1)]
     passes = learning_passes(share)
     return min(pieces, key=lambda piece: round(abs(learning_passes(piece) / passes - 1), 2))
@@ -345,17 +348,16 @@ def _time_learning(
 ) -> float:
     """Return the seconds of learning from the piece. Only some of the iterations are timed if all take too long."""
 
-    def timed(iterations: int) -> PretrainConfig:
-        # With a learning rate of 0, no step leaves the trust region.
-        return dataclasses.replace(
-            piece, learning_rate=0.0, trust_region=math.inf, max_off_policy_iterations=iterations
-        )
+    # With a learning rate of 0, no step leaves the trust region.
+    timed = partial(dataclasses.replace, piece, learning_rate=0.0, trust_region=math.inf)
 
     def seconds(config: PretrainConfig) -> float:
         return _time_rounds(lambda: improve_all_seeds(learners, trajectories, neighbourhood, config, keys=keys))[1]
 
-    seconds(timed(1))  # this call compiles
-    some = timed(min(piece.max_off_policy_iterations, max(1, int(TIMED / seconds(timed(1))))))
+    one = timed(max_off_policy_iterations=1)
+    seconds(one)  # this call compiles
+    count = min(piece.max_off_policy_iterations, max(1, int(TIMED / seconds(one))))
+    some = timed(max_off_policy_iterations=count)
     return seconds(some) * learning_passes(piece) / learning_passes(some)
 
 
@@ -375,11 +377,8 @@ def _bytes_at_peak(
     """
 
     def enlarge(tree: Any, *axes: int) -> Any:
-        def shape(leaf: Any) -> jax.ShapeDtypeStruct:
-            size = *axes, *leaf.shape[len(axes) :]
-            return jax.ShapeDtypeStruct(size, leaf.dtype, weak_type=leaf.aval.weak_type)
-
-        return jax.tree.map(shape, tree)
+        shape = lambda leaf: (*axes, *leaf.shape[len(axes) :])  # noqa: E731
+        return jax.tree.map(lambda leaf: jax.typeof(leaf).update(shape=shape(leaf)), tree)
 
     def size_of(tree: Any) -> int:
         return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
