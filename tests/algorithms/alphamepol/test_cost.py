@@ -19,7 +19,7 @@ ROW, NEIGHBOUR = 4 * (2 + 2 + 2) + 1, 4
 @pytest.fixture
 def one_second_each(monkeypatch) -> None:
     """Let every timed part of the piece take one second, and let the process hold no memory."""
-    monkeypatch.setattr(costs, "_time_rounds", lambda function, rounds=3: (function(), 1.0))
+    monkeypatch.setattr(costs, "_time_rounds", lambda function: (function(), 1.0))
     monkeypatch.setattr(costs, "device_memory", lambda: Memory(0, 0, None))
 
 
@@ -52,6 +52,7 @@ def test_passes_over_the_samples_are_counted() -> None:
     config = PretrainConfig()
     assert learning_passes(config) == pytest.approx(1 + 30 * (1 + 3 * 0.2))
     assert learning_passes(dataclasses.replace(config, alpha=1.0)) == 3 * 31
+    assert learning_passes(dataclasses.replace(config, alpha=1.0), in_one_pass=False) == 1 + 30 * 4
     assert learning_passes(dataclasses.replace(config, alpha=1.0, gradient_share=0.5)) == pytest.approx(1 + 30 * 2.5)
     assert learning_passes(dataclasses.replace(config, update="on-policy")) == 6
 

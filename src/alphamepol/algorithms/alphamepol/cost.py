@@ -18,7 +18,7 @@ from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.epoch import improve_all_seeds, improvement_of_all_seeds
 from alphamepol.algorithms.alphamepol.presets import preset, usual_preset
 from alphamepol.algorithms.alphamepol.start import check_pretraining_start, start_pretraining
-from alphamepol.algorithms.alphamepol.update import Learner
+from alphamepol.algorithms.alphamepol.update import Learner, update_may_go_in_one_pass
 from alphamepol.compute.devices import device_memory, wait_for_devices
 from alphamepol.compute.machine import machine_cores
 from alphamepol.compute.mapping import mapped_rows_per_product
@@ -48,7 +48,6 @@ PIECES, HOST_STEPS = 100, 20_000
 the most steps in a host class. The piece has at least one mini-batch."""
 TIMED = 0.5
 """The seconds for which a part of the piece is timed, unless a single round takes longer."""
-PHASES = (SAMPLING, NEIGHBOURS, LEARNING)
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,9 @@ class PretrainingCost:
     def summary(self) -> str:
         """The cost in words, e.g. "about 4.4 s an epoch (…), 11 min 2 s in all, and 0.7 GB of memory (of 16 GB)"."""
         there = "" if self.memory_there is None else f" (of {_gigabytes(self.memory_there)})"
-        parts = ", ".join(f"{_seconds_in_words(getattr(self, name))} {name}" for name in PHASES)
+        parts = ", ".join(
+            f"{_seconds_in_words(getattr(self, name))} {name}" for name in (SAMPLING, NEIGHBOURS, LEARNING)
+        )
         return (
             f"about {_seconds_in_words(self.epoch)} an epoch ({parts}), {_seconds_in_words(self.total)} in all, and "
             f"{_gigabytes(self.memory)} of memory{there}"
@@ -170,9 +171,11 @@ def estimate_pretraining_cost(
         own = jax.tree.map(lambda leaf: leaf[:, : piece.minibatches], measured.neighbourhood)
         samples = start.learners, trajectories, own
         needed = _bytes_at_peak(*samples, measured.trajectories.particles, share, start.keys)
-        learning = _time_learning(*samples, piece, start.keys)
-        learning *= share.seeds * share.minibatches * learning_passes(share)
-        learning /= piece.seeds * piece.minibatches * learning_passes(piece)
+        in_one_pass = update_may_go_in_one_pass(start.learners.policy, config.batch * config.horizon)
+        passes = partial(learning_passes, in_one_pass=in_one_pass)
+        timed, learning = _time_learning(*samples, piece, start.keys)
+        learning *= share.seeds * share.minibatches * passes(share)
+        learning /= piece.seeds * piece.minibatches * passes(timed)
     epochs = config.epochs * (sampling + neighbours + learning)
     evaluation = len(environment_class) * config.evaluation_batches / config.minibatches * (sampling + neighbours)
     first_look = sampling if config.memory != "none" or config.normalise else 0.0
@@ -220,19 +223,23 @@ def operations_per_row(hidden: Sequence[int], image_multiplications: int = 0) ->
     return 2.0 * (sum(a * b for a, b in pairwise(hidden)) + 4 * sum(hidden) + image_multiplications)
 
 
-def learning_passes(config: PretrainConfig) -> float:
+def learning_passes(config: PretrainConfig, *, in_one_pass: bool = True) -> float:
     """Return the number of forward passes over all samples of an epoch that take as long as its learning.
 
     A backward pass counts as two. An off-policy update has a forward pass over all samples before the first iteration
     and one in each iteration. The gradient needs a forward and a backward pass over its share of the samples. If this
-    share is everything, the forward pass of the iteration serves for the gradient, too.
+    share is everything and the update may go `in_one_pass`, the forward pass serves for the gradient, too.
     """
     if config.update == "on-policy":
         return 6.0
+    share, iterations = _share_of_gradient(config), config.max_off_policy_iterations
+    return 3.0 * (1 + iterations) if share == 1 and in_one_pass else 1 + iterations * (1 + 3 * share)
+
+
+def _share_of_gradient(config: PretrainConfig) -> float:
+    """Return the share of the mini-batches that a gradient uses."""
     share = config.gradient_share if config.alpha == 1 else config.alpha
-    share = risk_tail_count(share, config.minibatches) / config.minibatches
-    iterations = config.max_off_policy_iterations
-    return 1 + iterations * (1 + 3 * share) if share < 1 else 3.0 * (1 + iterations)
+    return risk_tail_count(share, config.minibatches) / config.minibatches
 
 
 def _share_of_device(config: PretrainConfig, devices: int) -> PretrainConfig:
@@ -251,7 +258,7 @@ def _piece_of_share(environment_class: AnyClass, share: PretrainConfig) -> Pretr
     """Return the settings of the piece that is measured: those of the run if it is small, else with fewer samples.
 
     A CPU works on one seed after the other, so that one seed is enough there. Of the possible numbers of mini-batches,
-    the piece has the largest for which learning takes as many passes as in the run, as closely as possible.
+    the piece has the largest for which gradients use the same share of them as in the run, as closely as possible.
     """
     image = policy_shape(environment_class).image
     most = PIECES * mapped_rows_per_product(0 if image is None else math.prod(image))
@@ -260,8 +267,7 @@ def _piece_of_share(environment_class: AnyClass, share: PretrainConfig) -> Pretr
     seeds = share.seeds if whole else 1
     count = max(1, min(share.minibatches, most // (seeds * rows)))
     pieces = [dataclasses.replace(share, seeds=seeds, trajectories=n * share.batch) for n in range(count, 0, -1)]
-    passes = learning_passes(share)
-    return min(pieces, key=lambda piece: round(abs(learning_passes(piece) / passes - 1), 2))
+    return min(pieces, key=lambda piece: round(abs(_share_of_gradient(piece) - _share_of_gradient(share)), 2))
 
 
 def _time_sampling(
@@ -288,17 +294,14 @@ def _time_sampling(
     return _time_rounds(lambda: collect(piece.horizon))
 
 
-def _time_rounds(function: Callable[[], Any], rounds: int = 3) -> tuple[Any, float]:
-    """Call a function several times, as long as there is time. Return its result, and the seconds of the fastest."""
-    found, spent, least = None, 0.0, math.inf
-    for _ in range(rounds):
+def _time_rounds(function: Callable[[], Any]) -> tuple[Any, float]:
+    """Call a function up to three times, while there is time. Return its result, and the seconds of the fastest."""
+    found, seconds = None, []
+    while len(seconds) < 3 and sum(seconds) < TIMED:
         start = time.perf_counter()
         found = wait_for_devices(function())
-        seconds = time.perf_counter() - start
-        spent, least = spent + seconds, min(least, seconds)
-        if spent > TIMED:
-            break
-    return found, least
+        seconds.append(time.perf_counter() - start)
+    return found, min(seconds)
 
 
 def _fill_piece(sampled: Trajectories, piece: PretrainConfig) -> Trajectories:
@@ -345,9 +348,11 @@ def _time_learning(
     neighbourhood: Neighbourhood,
     piece: PretrainConfig,
     keys: Key[Array, " seeds"],
-) -> float:
-    """Return the seconds of learning from the piece. Only some of the iterations are timed if all take too long."""
+) -> tuple[PretrainConfig, float]:
+    """Learn from the piece. Return the settings of this and its seconds.
 
+    Only some of the iterations are done if all would take too long.
+    """
     # With a learning rate of 0, no step leaves the trust region.
     timed = partial(dataclasses.replace, piece, learning_rate=0.0, trust_region=math.inf)
 
@@ -358,7 +363,7 @@ def _time_learning(
     seconds(one)  # this call compiles
     count = min(piece.max_off_policy_iterations, max(1, int(TIMED / seconds(one))))
     some = timed(max_off_policy_iterations=count)
-    return seconds(some) * learning_passes(piece) / learning_passes(some)
+    return some, seconds(some)
 
 
 def _bytes_at_peak(

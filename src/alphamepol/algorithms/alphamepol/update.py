@@ -212,13 +212,18 @@ def ascend_with_adam(learner: Learner, gradient: Policy, rate: Float[Array, ""])
 
 
 def _update_goes_in_one_pass(policy: Policy, neighbourhood: Neighbourhood, settings: OffPolicySettings) -> bool:
-    """Return True if one pass computes the entropies and the gradient together.
-
-    This needs a gradient over all mini-batches and a policy without recurrence or images. The mini-batches must not be
-    much larger than the piece of rows that the network processes at once.
-    """
+    """Return True if one pass computes the entropies and the gradient together, which must be over all mini-batches."""
     minibatches, particles = neighbourhood.valid.shape
-    return settings.subset_size == minibatches and particles <= 4 * mapped_rows_per_product() and policy.acts_on_rows
+    return settings.subset_size == minibatches and update_may_go_in_one_pass(policy, particles)
+
+
+def update_may_go_in_one_pass(policy: Policy, particles: int) -> bool:
+    """Return True if one pass can compute the entropies and the gradient of mini-batches of this many particles.
+
+    This needs a policy without recurrence or images. The mini-batches must not be much larger than the piece of rows
+    that the network processes at once.
+    """
+    return particles <= 4 * mapped_rows_per_product() and policy.acts_on_rows
 
 
 def _draw_subset_for_update(
