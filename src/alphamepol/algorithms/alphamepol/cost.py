@@ -16,7 +16,6 @@ from jaxtyping import Array, Key
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.epoch import improve_all_seeds, improvement_of_all_seeds
-from alphamepol.algorithms.alphamepol.presets import preset, usual_preset
 from alphamepol.algorithms.alphamepol.start import check_pretraining_start, start_pretraining
 from alphamepol.algorithms.alphamepol.update import Learner, update_may_go_in_one_pass
 from alphamepol.compute.devices import device_memory, wait_for_devices
@@ -25,7 +24,6 @@ from alphamepol.compute.mapping import mapped_rows_per_product
 from alphamepol.compute.stopwatch import LEARNING, NEIGHBOURS, SAMPLING
 from alphamepol.environments.host import AnyClass, HostClass
 from alphamepol.environments.make import make_class
-from alphamepol.environments.registry import registered_name
 from alphamepol.estimation.knn import Neighbourhood
 from alphamepol.estimation.risk import risk_tail_count
 from alphamepol.measuring.particles import units_of_particles
@@ -114,7 +112,7 @@ def _gigabytes(size: int) -> str:
 
 
 def estimate_pretraining_cost(
-    environment_class: AnyClass | str, config: PretrainConfig | None = None, *, devices: int = 1
+    environment_class: AnyClass | str, config: PretrainConfig, *, devices: int = 1
 ) -> PretrainingCost:
     """Estimate how long pre-training would take on this machine, and how much memory it would need.
 
@@ -125,7 +123,7 @@ def estimate_pretraining_cost(
     **Arguments**
 
     - `environment_class`: a class of environments or its name.
-    - `config`: the settings. The default is the preset `"paper"` if the class has it, else `"own"`.
+    - `config`: the settings of the run.
     - `devices`: the number of accelerators that share the run. The memory is that of one of them.
 
     **Returns**
@@ -150,8 +148,6 @@ def estimate_pretraining_cost(
     ```
     """
     began, before = time.perf_counter(), device_memory()
-    name = registered_name(environment_class)
-    config = config or preset(usual_preset(name), name)
     config.check()
     environment_class = make_class(environment_class, config.probabilities)
     check_pretraining_start(environment_class, config)
