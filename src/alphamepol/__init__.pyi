@@ -1,6 +1,8 @@
 """The public names of the package, each listed once, for people, type checkers and `__init__.py`."""
 
 from .algorithms.alphamepol.config import PretrainConfig as PretrainConfig
+from .algorithms.alphamepol.cost import PretrainingCost as PretrainingCost
+from .algorithms.alphamepol.cost import estimate_pretraining_cost as estimate_pretraining_cost
 from .algorithms.alphamepol.presets import preset as preset
 from .algorithms.alphamepol.run import PretrainRun as PretrainRun
 from .algorithms.alphamepol.run import pretrain as pretrain

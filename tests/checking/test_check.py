@@ -44,7 +44,8 @@ def run(where) -> Path:
 def checked(where) -> Path:
     """Return the folder of a check. The file said.txt in it has the output of the command."""
     folder = where / "page"
-    with contextlib.redirect_stdout(io.StringIO()) as said:
+    with contextlib.redirect_stdout(io.StringIO()) as said, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("alphamepol.algorithms.alphamepol.cost.SHORT", 0.0)  # the cost of any run is told
         assert main(["check", "gridworld-slope", *SMALL, "--folder", str(folder)]) == 0
     (folder / "said.txt").write_text(said.getvalue())
     return folder
@@ -86,9 +87,13 @@ def test_the_page_shows_it_all(checked):
 
 def test_it_says_what_was_found_and_where_it_is(checked):
     shown = " ".join((checked / "said.txt").read_text().split())
-    assert shown.startswith("1 of 13: sampling every member 2 of 13: finding neighbours")
+    assert shown.startswith("1 of 14: sampling every member 2 of 14: finding neighbours")
     assert "gridworld-slope under Random (seed 0), k = 6" in shown
     assert "1. " in shown
+    cost = json.loads((checked / "check.json").read_text())["cost"]
+    assert cost["epoch"] == pytest.approx(cost["sampling"] + cost["neighbours"] + cost["learning"])
+    assert cost["total"] > 150 * cost["epoch"]
+    assert f"With these settings, a run takes about {cost['epoch']:.2g} s an epoch" in shown
     assert "To train with the suggested settings: alphamepol pretrain gridworld-slope" in shown
     assert "the page is check.html, numbers in check.json, pictures in figures/." in shown
 

@@ -1,4 +1,4 @@
-"""Test where compiled programs are kept, and that the second start of a command compiles nothing."""
+"""Test the memory of the machine, where compiled programs are kept, and that a second start compiles nothing."""
 
 import os
 import subprocess
@@ -8,7 +8,13 @@ from unittest import mock
 
 import pytest
 
-from alphamepol.compute.machine import CACHE_BYTES, keep_machine_compilation_cache, machine_compilation_cache
+from alphamepol.compute.machine import (
+    CACHE_BYTES,
+    keep_machine_compilation_cache,
+    machine_compilation_cache,
+    machine_memory_left,
+    machine_memory_of_process,
+)
 
 VARIABLES = (
     "JAX_COMPILATION_CACHE_DIR",
@@ -53,6 +59,34 @@ def test_other_processors_have_another_folder(monkeypatch: pytest.MonkeyPatch) -
     here = machine_compilation_cache()
     monkeypatch.setattr("alphamepol.compute.machine._machine_processor", lambda: "flags : sse")
     assert machine_compilation_cache() != here
+
+
+def test_the_smallest_limit_of_memory_counts(tmp_path: Path) -> None:
+    def write(name: str, text: str) -> None:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    assert machine_memory_left(tmp_path) is None
+    write("proc/meminfo", "MemTotal:  9000 kB\nMemAvailable:  8000 kB\n")
+    assert machine_memory_left(tmp_path) == 8000 * 1024
+    write("proc/self/cgroup", "0::/job/step\n")
+    for folder, limit in (("sys/fs/cgroup/job", "5000000"), ("sys/fs/cgroup/job/step", "max")):
+        write(f"{folder}/memory.max", f"{limit}\n")
+        write(f"{folder}/memory.current", "2000000\n")
+    assert machine_memory_left(tmp_path) == 3_000_000
+    write("sys/fs/cgroup/job/memory.stat", "anon 1200000\ninactive_file 700000\n")
+    assert machine_memory_left(tmp_path) == 3_700_000
+    write("proc/self/cgroup", "4:cpu:/\n3:memory:/elsewhere\n")  # the older kind, seen from inside a container
+    write("sys/fs/cgroup/memory/memory.limit_in_bytes", "1000\n")
+    write("sys/fs/cgroup/memory/memory.usage_in_bytes", "3000\n")
+    assert machine_memory_left(tmp_path) == 0
+
+
+def test_memory_of_the_process_grows_with_what_it_holds() -> None:
+    before = machine_memory_of_process()
+    held = bytearray(os.urandom(50_000_000))
+    assert 40_000_000 < machine_memory_of_process() - before < 400_000_000
+    assert machine_memory_of_process(peak=True) >= before + len(held) * 0.8
 
 
 def test_the_second_start_compiles_nothing(tmp_path: Path) -> None:

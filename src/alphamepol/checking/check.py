@@ -33,7 +33,7 @@ from alphamepol.runs.progress import showing_progress, time_columns
 from alphamepol.runs.sources import RANDOM, read_sources, say_checkpoints_of_sources
 from alphamepol.settings.conversion import settings_to_dict
 
-EFFORT: dict[str, int] = dict(zip(STAGES, (4, 2, 2, 1, 3, 3, 2, 2, 2, 2, 2, 6, 1), strict=True))
+EFFORT: dict[str, int] = dict(zip(STAGES, (4, 2, 2, 1, 3, 3, 2, 2, 2, 2, 2, 6, 1, 4), strict=True))
 """The approximate share of the time that each stage takes, for the progress bar."""
 
 
@@ -232,6 +232,7 @@ def check_to_dict(found: Diagnosis, findings: Sequence[Finding], line: str) -> d
         "step_contrasts": None if found.contrasts is None else found.contrasts.tolist(),
         "theory": found.bounds.to_dict(),
         "baseline": trade_off and vars(trade_off),
+        "cost": found.cost and found.cost.to_dict(),
     }
     return _finite_in_check_json(numbers)
 

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from alphamepol.algorithms.alphamepol.baseline import BaselineTradeOff, measure_baseline_trade_off
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.alphamepol.cost import estimate_pretraining_cost, is_short_pretraining
 from alphamepol.algorithms.alphamepol.epoch import improve_all_seeds
 from alphamepol.algorithms.alphamepol.start import check_pretraining_start, start_learners, untrained_start_policies
 from alphamepol.checking.component_scales import component_scales_of
@@ -64,6 +65,7 @@ STAGES = (
     "measuring the baseline",
     "comparing single steps",
     "comparing state distributions",
+    "estimating time and memory",
 )
 """The names of the stages of a diagnosis, for progress. Those of learning are left out if nothing can be learned."""
 Stage = Callable[[str], AbstractContextManager[Any]]
@@ -164,16 +166,19 @@ def diagnose(
             by_batch = _diagnose_other_batches(samples, config.batch, k)
         usable = dataclasses.replace(config, neighbours=k)
         learned, trade_off = _diagnose_learning_rates(policies, plan, usable, stage, keys)
-        with stage(STAGES[-2]):
+        with stage(STAGES[-3]):
             dynamics = measure_dynamics(policy, environment_class, config.horizon, plan.encoder, units, key=keys[0])
             some = members_for_dynamics(len(names))
             contrasts = _diagnose_contrasts(policy, samples, some) if dynamics is None else None
-        with stage(STAGES[-1]):
+        with stage(STAGES[-2]):
             particles, valid = (samples.by_member(part) for part in (samples.measured.particles, samples.raw.valid))
             by_trajectory = [part.reshape(len(names), -1, *part.shape[3:])[some] for part in (particles, valid)]
             bounds = measure_bounds(
                 list(by_trajectory[0]), list(by_trajectory[1]), [names[number] for number in some], dynamics
             )
+        with stage(STAGES[-1]):
+            short = is_short_pretraining(environment_class, given)
+            cost = None if short else estimate_pretraining_cost(environment_class, given)
     return Diagnosis(
         class_name=environment_class.name,
         policy=label,
@@ -202,6 +207,7 @@ def diagnose(
         visits=_diagnose_visits(samples, environment_class),
         scaled=policy.scaling is not None,
         encoded=plan.encoder is not None,
+        cost=cost,
     )
 
 

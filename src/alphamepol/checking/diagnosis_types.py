@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 
 from alphamepol.algorithms.alphamepol.baseline import BaselineTradeOff
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.alphamepol.cost import PretrainingCost
 from alphamepol.checking.component_scales import ComponentScales
 from alphamepol.checking.member_shares import Draws, member_share_of_variance
 from alphamepol.estimation.statistics import bootstrap_interval
@@ -94,6 +95,8 @@ class Diagnosis:
     """True if the policy scales observations and actions, and particles are in units of their deviation."""
     encoded: bool
     """True if particles are images that the random encoder encodes."""
+    cost: PretrainingCost | None
+    """The estimated time and memory of a run with the settings; None if it clearly takes less than a minute."""
 
     def __repr__(self) -> str:
         return f"Diagnosis({self.class_name!r} under {self.policy}: {', '.join(self.members[:20])})"

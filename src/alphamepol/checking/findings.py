@@ -15,6 +15,7 @@ from alphamepol.checking.member_shares import member_shares_of_tail
 from alphamepol.checking.obstacles import (
     members_met_by_obstacles,
     obstacles_of_aliasing,
+    obstacles_of_cost,
     obstacles_of_early_ends,
     obstacles_of_scales,
 )
@@ -64,6 +65,7 @@ def find_all_findings(diagnosis: Diagnosis) -> list[Finding]:
     looks = (
         _findings_of_likeness,
         _findings_of_learning_rate,
+        obstacles_of_cost,
         _findings_of_stability,
         _findings_of_draws,
         _findings_of_risk,

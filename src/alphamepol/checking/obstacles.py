@@ -48,6 +48,12 @@ def obstacles_of_early_ends(found: Diagnosis) -> Iterator[Finding]:
         yield Finding(False, f"{said}; entropies of different numbers of particles are a little less comparable.")
 
 
+def obstacles_of_cost(found: Diagnosis) -> Iterator[Finding]:
+    if found.cost is not None:
+        yield from (Finding(True, sentence) for sentence in found.cost.warnings)
+        yield Finding(False, f"With these settings, a run takes {found.cost.summary}.")
+
+
 def obstacles_of_aliasing(found: Diagnosis) -> Iterator[Finding]:
     k, drawn = found.config.neighbours, members_met_by_obstacles(found)
     worst = max(drawn, key=lambda i: (found.aliasing[i].largest, found.aliasing[i].coinciding))

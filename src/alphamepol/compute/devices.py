@@ -7,11 +7,13 @@ Inside `using_devices`, `lay_over_devices` distributes arrays over the devices a
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from alphamepol.compute.machine import machine_memory_left, machine_memory_of_process
 
 _AXIS = "devices"
 
@@ -87,6 +89,26 @@ def move_to_one_device(tree: Any) -> Any:
 def device_name() -> str:
     """Return the name of the device that computes, e.g. "NVIDIA H200" or "cpu"."""
     return jax.devices()[0].device_kind
+
+
+class Memory(NamedTuple):
+    """The memory of the device, in bytes."""
+
+    now: int
+    """The memory in use now."""
+    peak: int
+    """The largest memory that was in use so far."""
+    there: int | None
+    """The memory that this process may use in all; None if it is unknown."""
+
+
+def device_memory() -> Memory:
+    """Return the memory of the first device. The memory of a CPU is that of this process and its worker processes."""
+    found = jax.local_devices()[0].memory_stats()
+    if found:
+        return Memory(found["bytes_in_use"], found["peak_bytes_in_use"], found.get("bytes_limit"))
+    now, left = machine_memory_of_process(), machine_memory_left()
+    return Memory(now, machine_memory_of_process(peak=True), None if left is None else now + left)
 
 
 def wait_for_devices(tree: Any) -> Any:

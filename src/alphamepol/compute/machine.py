@@ -1,4 +1,4 @@
-"""The processors of the machine, and its cache of compiled programs."""
+"""The processors and the memory of the machine, and its cache of compiled programs."""
 
 import hashlib
 import os
@@ -16,6 +16,52 @@ def machine_cores() -> int:
     If the system cannot tell this number, return the number of all processors.
     """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def machine_memory_left(root: Path = Path("/")) -> int | None:
+    """Return the bytes of memory that processes can still take, or None if the system does not tell.
+
+    A container or a cluster job may have a limit of its own (a cgroup). The smallest limit counts. `root` is the folder
+    in which `proc` and `sys` are.
+    """
+    meminfo = dict(line.split(":", 1) for line in _machine_lines(root / "proc/meminfo"))
+    left = [1024 * int(meminfo["MemAvailable"].split()[0])] if "MemAvailable" in meminfo else []
+    for line in _machine_lines(root / "proc/self/cgroup"):
+        _, kinds, path = line.split(":", 2)
+        if kinds and "memory" not in kinds.split(","):
+            continue
+        limit, used = ("memory.limit_in_bytes", "memory.usage_in_bytes") if kinds else ("memory.max", "memory.current")
+        top = root / "sys/fs/cgroup" / ("memory" if kinds else "")
+        group = top / path.strip("/")
+        for folder in (one for one in (group, *group.parents) if one.is_relative_to(top)):
+            numbers = [_machine_lines(folder / name) for name in (limit, used)]
+            if all(number and number[0].isdigit() for number in numbers):
+                # Files that the system only keeps in memory to read them faster do not count.
+                stat = dict(line.split() for line in _machine_lines(folder / "memory.stat"))
+                kept = int(stat.get("total_inactive_file", stat.get("inactive_file", 0)))
+                left.append(int(numbers[0][0]) - int(numbers[1][0]) + kept)
+    return max(0, min(left)) if left else None
+
+
+def machine_memory_of_process(*, peak: bool = False) -> int:
+    """Return the bytes of memory that this process and its worker processes hold now, or held at their peak.
+
+    Return 0 if the system has no /proc.
+    """
+    import multiprocessing  # `--help` starts earlier without it
+
+    numbers = os.getpid(), *(child.pid for child in multiprocessing.active_children())
+    lines = [line for number in numbers for line in _machine_lines(Path(f"/proc/{number}/status"))]
+    field = "VmHWM:" if peak else "VmRSS:"
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
+
+
+def _machine_lines(path: Path) -> list[str]:
+    """Return the lines of a file of the system, or none if it cannot be read."""
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
 
 
 def machine_compilation_cache() -> Path:

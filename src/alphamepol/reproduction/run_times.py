@@ -5,12 +5,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.alphamepol.cost import learning_passes, operations_per_row
 from alphamepol.algorithms.finetuning.config import FinetuneConfig
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.compute.devices import device_name
@@ -88,8 +88,7 @@ def _steps_for_run_time(config: AnyConfig) -> int:
 def _work_for_run_time(cost: StepCost, config: AnyConfig, identity: Identity) -> tuple[float, float, int]:
     """Return the numbers of floating-point operations, updates of DIAYN, and environment steps."""
     command = identity["command"]
-    row = 2.0 * (sum(a * b for a, b in pairwise(config.hidden)) + 4 * sum(config.hidden))
-    row += 2 * cost.image_multiplications
+    row = operations_per_row(config.hidden, cost.image_multiplications)
     if isinstance(config, FinetuneConfig):
         steps = config.iterations * config.steps * config.tasks * config.seeds
         return 35 * steps * row, 0.0, steps
@@ -106,13 +105,7 @@ def _work_for_run_time(cost: StepCost, config: AnyConfig, identity: Identity) ->
         return 0.0, 0.0, config.evaluation_batches * config.batch * config.horizon * config.seeds * 2
     epochs = identity["batches"] if command == "gradient-variance" else config.epochs
     steps = epochs * config.trajectories * config.horizon * config.seeds
-    share = config.gradient_share if config.alpha == 1 else config.alpha
-    iterations = config.max_off_policy_iterations
-    if config.update == "on-policy":
-        passes = 6
-    else:
-        passes = 1 + iterations * (1 + 3 * share) if share < 1 else 3 * (1 + iterations)
-    return passes * steps * row, 0.0, steps
+    return learning_passes(config) * steps * row, 0.0, steps
 
 
 def _backend_for_run_time() -> str:

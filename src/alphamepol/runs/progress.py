@@ -31,7 +31,7 @@ class RunProgress:
     """
 
     def __init__(self, title: str, unit: str, total: int, *, quiet: bool):
-        self._title, self._unit, self._total = title, unit, total
+        self._title, self._unit, self._total, self.quiet = title, unit, total, quiet
         self._console = Console(quiet=quiet)
         self._bar = Progress(
             TextColumn("{task.description}"),

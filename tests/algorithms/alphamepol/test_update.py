@@ -8,8 +8,12 @@ from jax.flatten_util import ravel_pytree
 from scipy.special import digamma, gammaln
 
 from alphamepol import GaussianPolicy, nearest_neighbours
-from alphamepol.algorithms.alphamepol.estimates import estimate_entropies_and_kl, estimate_with_gradient
-from alphamepol.algorithms.alphamepol.gradients import on_policy_gradient, tail_gradient
+from alphamepol.algorithms.alphamepol.estimates import (
+    estimate_entropies_and_kl,
+    estimate_with_gradient,
+    on_policy_gradient,
+    tail_gradient,
+)
 from alphamepol.algorithms.alphamepol.log_probabilities import log_probabilities, score_sum_of_log_probabilities
 from alphamepol.algorithms.alphamepol.update import (
     MAX_TRIES,

@@ -10,7 +10,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from alphamepol.algorithms.alphamepol.gradients import on_policy_gradient
+from alphamepol.algorithms.alphamepol.estimates import on_policy_gradient
 from alphamepol.algorithms.alphamepol.log_probabilities import log_probability_scores_along
 from alphamepol.estimation.risk import risk_tail_count
 from alphamepol.policies.policy import Policy

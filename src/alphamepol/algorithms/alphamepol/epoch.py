@@ -5,7 +5,7 @@ seed over this axis; its keyword arguments are the same for all seeds.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -91,15 +91,20 @@ def improve_all_seeds(
     keys: Key[Array, " seeds"],
 ) -> tuple[Learner, EpochReport]:
     """Improve every seed's policy with the epoch's samples."""
+    improve, settings = improvement_of_all_seeds(config)
+    return improve(learners, trajectories, neighbourhood, settings, keys)
+
+
+def improvement_of_all_seeds(config: PretrainConfig) -> tuple[Any, OffPolicySettings | OnPolicySettings]:
+    """Return the jitted function that improves every seed's policy, and its settings."""
     tail_size = risk_tail_count(config.alpha, config.minibatches)
     rate = jnp.array(config.learning_rate)
     if config.update == "on-policy":
-        settings = OnPolicySettings(rate, tail_size, config.baseline)
-        return _improve_seeds_on_policy(learners, trajectories, neighbourhood, settings)
+        return _improve_seeds_on_policy, OnPolicySettings(rate, tail_size, config.baseline)
     subset_size = risk_tail_count(config.gradient_share, config.minibatches) if config.alpha == 1 else tail_size
-    iterations = config.max_off_policy_iterations
+    iterations = jnp.array(config.max_off_policy_iterations)
     settings = OffPolicySettings(rate, jnp.array(config.trust_region), tail_size, iterations, subset_size)
-    return _improve_seeds_off_policy(learners, trajectories, neighbourhood, settings, keys)
+    return _improve_seeds_off_policy, settings
 
 
 @jax.jit
@@ -118,7 +123,7 @@ def _improve_seeds_off_policy(learners, trajectories, neighbourhood, settings: O
 
 
 @jax.jit
-def _improve_seeds_on_policy(learners, trajectories, neighbourhood, settings: OnPolicySettings):
+def _improve_seeds_on_policy(learners, trajectories, neighbourhood, settings: OnPolicySettings, keys):
     return map_leading_axis(improve_on_policy, settings=settings)(learners, trajectories, neighbourhood)
 
 

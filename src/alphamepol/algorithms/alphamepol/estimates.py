@@ -1,6 +1,6 @@
-"""The estimates by importance weights, (E4) to (E6).
+"""The estimates by importance weights, (E4) to (E6), and the gradients of the objective, (E8), (E8') and (E9).
 
-They are the entropies and the KL of an epoch under a policy that did not sample it.
+The estimates are the entropies and the KL of an epoch under a policy that did not sample it.
 """
 
 from functools import partial
@@ -8,9 +8,9 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from alphamepol.algorithms.alphamepol.log_probabilities import log_probabilities_of_rows
+from alphamepol.algorithms.alphamepol.log_probabilities import log_probabilities_of_rows, score_sum_of_log_probabilities
 from alphamepol.compute.devices import share_among_devices
 from alphamepol.compute.mapping import largest_divisor_for_mapping, map_leading_axis, mapped_rows_per_product
 from alphamepol.estimation.entropy import entropy_of_masses, kl_of_masses, neighbour_masses_for_entropy
@@ -104,3 +104,47 @@ def estimate_with_gradient(
     log_ratios, log_weights, masses, entropies = parts
     gradient = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), gradients)
     return Estimates(log_ratios, entropies, kl_of_masses(neighbourhood, log_weights, masses), gradient)
+
+
+def tail_gradient(
+    policy: Policy,
+    log_ratios: Float[Array, "minibatches batch time"],
+    trajectories: Trajectories,
+    neighbourhood: Neighbourhood,
+    chosen: Int[Array, " chosen"],
+) -> Policy:
+    """Return (E8), the gradient of the mean importance-weighted entropy of the chosen mini-batches.
+
+    `chosen` holds the indices of the tail, or of a random subset of the tail. `log_ratios` are those of `policy`. Only
+    the chosen mini-batches are differentiated, by the chain rule over ln π: first the few numbers ∂H/∂ ln π(a_t|s_t),
+    then one backward pass through the network.
+    """
+    samples, neighbours, log_ratios = jax.tree.map(lambda leaf: leaf[chosen], (trajectories, neighbourhood, log_ratios))
+
+    def of_some(_, log_ratios, samples, neighbours):
+        return jax.grad(
+            lambda ratios: jnp.sum(estimate_entropies_and_kl(ratios, samples, neighbours)[0]) / len(chosen)
+        )(log_ratios)
+
+    coefficients = share_among_devices(of_some, None, log_ratios, samples, neighbours)
+    return score_sum_of_log_probabilities(policy, samples.perceived, samples.actions, coefficients)
+
+
+def on_policy_gradient(
+    policy: Policy,
+    trajectories: Trajectories,
+    entropies: Float[Array, " minibatches"],
+    *,
+    tail_size: int,
+    baseline: bool,
+) -> Policy:
+    """Return the REINFORCE gradient of the tail: (E8') with the baseline b = −VaR, (E9) without it.
+
+    (E9) weights the scores of a mini-batch by H − VaR. Subtracting b adds VaR to this weight and leaves H, as in (E8').
+    """
+    tail = jnp.argsort(entropies)[:tail_size]
+    samples = jax.tree.map(lambda leaf: leaf[tail], trajectories)
+    value_at_risk = entropies[tail[-1]]
+    weights = entropies[tail] if baseline else entropies[tail] - value_at_risk
+    coefficients = jnp.where(samples.valid, weights[:, None, None] / tail_size, 0.0)
+    return score_sum_of_log_probabilities(policy, samples.perceived, samples.actions, coefficients)

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
+from alphamepol.algorithms.alphamepol.cost import say_pretraining_cost
 from alphamepol.algorithms.alphamepol.epoch import run_epoch
 from alphamepol.algorithms.alphamepol.presets import preset, usual_preset
 from alphamepol.algorithms.alphamepol.records import (
@@ -199,6 +200,7 @@ def _run_pretraining(
     noisy_since = first_noisy_epoch(folder)
 
     def start() -> LoopState:
+        say_pretraining_cost(environment_class, config, context)
         state = start_pretraining(environment_class, config, given)
         units = units_of_particles(state.learners.policy)
         folder.write_class_record(environment_class, None if units is None else jax.device_get(units)[0].tolist())

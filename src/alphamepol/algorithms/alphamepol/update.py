@@ -18,8 +18,9 @@ from alphamepol.algorithms.alphamepol.estimates import (
     estimate_entropies_and_kl,
     estimate_with_gradient,
     estimated_log_weights,
+    on_policy_gradient,
+    tail_gradient,
 )
-from alphamepol.algorithms.alphamepol.gradients import on_policy_gradient, tail_gradient
 from alphamepol.algorithms.alphamepol.log_probabilities import log_probabilities
 from alphamepol.compute.mapping import mapped_rows_per_product
 from alphamepol.estimation.entropy import particle_entropy
@@ -46,7 +47,7 @@ class Learner(eqx.Module):
 
 
 class OffPolicySettings(eqx.Module):
-    """The inputs of Algorithm 2. The rate and the trust region are traced: other values need no new compilation."""
+    """The inputs of Algorithm 2. Those that are not static are traced: other values need no new compilation."""
 
     learning_rate: Float[Array, ""]
     """β."""
@@ -54,7 +55,7 @@ class OffPolicySettings(eqx.Module):
     """δ, the largest KL divergence (E6) from the policy that sampled the epoch."""
     tail_size: int = eqx.field(static=True)
     """⌈αM⌉, the number of mini-batches in the tail (E7)."""
-    max_iterations: int = eqx.field(static=True)
+    max_iterations: int | Int[Array, ""]
     subset_size: int = eqx.field(static=True)
     """The number of mini-batches of the tail that the gradient of an iteration uses. If it is less than `tail_size`,
     every iteration draws a random subset of this size, so that MEPOL learns from as many samples as αMEPOL."""
@@ -211,13 +212,18 @@ def ascend_with_adam(learner: Learner, gradient: Policy, rate: Float[Array, ""])
 
 
 def _update_goes_in_one_pass(policy: Policy, neighbourhood: Neighbourhood, settings: OffPolicySettings) -> bool:
-    """Return True if one pass computes the entropies and the gradient together.
-
-    This needs a gradient over all mini-batches and a policy without recurrence or images. The mini-batches must not be
-    much larger than the piece of rows that the network processes at once.
-    """
+    """Return True if one pass computes the entropies and the gradient together, which must be over all mini-batches."""
     minibatches, particles = neighbourhood.valid.shape
-    return settings.subset_size == minibatches and particles <= 4 * mapped_rows_per_product() and policy.acts_on_rows
+    return settings.subset_size == minibatches and update_may_go_in_one_pass(policy, particles)
+
+
+def update_may_go_in_one_pass(policy: Policy, particles: int) -> bool:
+    """Return True if one pass can compute the entropies and the gradient of mini-batches of this many particles.
+
+    This needs a policy without recurrence or images. The mini-batches must not be much larger than the piece of rows
+    that the network processes at once.
+    """
+    return particles <= 4 * mapped_rows_per_product() and policy.acts_on_rows
 
 
 def _draw_subset_for_update(
