@@ -312,7 +312,7 @@ def _diagnose_learning_rates(
             )
         )
     policy, samples, entropies = take_from_trees((policies, trajectories, entropies_of_samples(neighbourhood)), 0)
-    with stage(STAGES[-3]):
+    with stage(STAGES[-4]):
         return tuple(found), measure_baseline_trade_off(policy, samples, entropies, config.alpha)
 
 
