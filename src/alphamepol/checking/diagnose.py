@@ -31,8 +31,8 @@ from alphamepol.estimation.knn import Neighbourhood, nearest_neighbours
 from alphamepol.measuring.aliasing import Aliasing, measure_aliasing
 from alphamepol.measuring.bounds import measure_bounds
 from alphamepol.measuring.dynamics import measure_contrasts_of_dynamics, measure_dynamics, members_for_dynamics
-from alphamepol.measuring.particles import particle_size, units_of_particles
-from alphamepol.measuring.sample_checks import aliased_sets_of_samples, check_sample_units
+from alphamepol.measuring.particles import policies_with_class_units, units_of_particles
+from alphamepol.measuring.sample_checks import aliased_sets_of_samples
 from alphamepol.measuring.samples import (
     SamplePlan,
     draw_sample_members,
@@ -142,8 +142,8 @@ def diagnose(
     if policy is None:
         policy = untrained_start_policies(environment_class, config)[config.seed]
     check_policy_shape(policy, environment_class)
+    policy = policies_with_class_units(policy, environment_class, config)
     policies, units = stack_policies([policy]), units_of_particles(policy)
-    check_sample_units(units, particle_size(environment_class, config.encoder), environment_class.name)
     plan = SamplePlan.of(environment_class, config, config.seed_list)
     keys = split_keys_by_purpose(seed_keys([config.seed])).evaluation
     names = environment_class.names

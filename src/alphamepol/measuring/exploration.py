@@ -19,8 +19,7 @@ from alphamepol.errors import InputError
 from alphamepol.estimation.knn import nearest_neighbours
 from alphamepol.estimation.risk import weighted_cvar
 from alphamepol.estimation.statistics import FEWEST, Estimate, bootstrap_inflation, estimate_of_minibatches
-from alphamepol.measuring.particles import particle_size
-from alphamepol.measuring.sample_checks import CoincidenceError, check_sample_units
+from alphamepol.measuring.sample_checks import CoincidenceError
 from alphamepol.measuring.samples import SamplePlan, entropies_of_samples, entropy_ceiling_of_samples
 from alphamepol.measuring.visits import VisitMap, count_visited_cells, names_of_visited_places, visit_map
 from alphamepol.policies.policy import Policy, stack_policies
@@ -199,7 +198,6 @@ def measure_exploration(
     check_horizon(environment_class, settings.horizon)
     for policy in policies.values():
         check_policy_shape(policy, environment_class)
-    check_sample_units(units, particle_size(environment_class, settings.encoder), environment_class.name)
     plan = SamplePlan.of(environment_class, settings, list(policies))
     stacked = stack_policies(list(policies.values()))
     keys = split_keys_by_purpose(seed_keys(list(policies))).evaluation

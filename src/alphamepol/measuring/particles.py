@@ -3,7 +3,9 @@
 import dataclasses
 from functools import partial
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
@@ -76,6 +78,18 @@ def class_particle_units(environment_class: AnyClass, settings: SampleSettings) 
     # The encoder's noise is left out. A feature that would vary by noise only is constant, and its unit is 1.
     particles = seen.particles if encoder is None else encode_particles(encoder, seen.particles, keys, noisy=False)
     return deviation_for_scaling(particles, seen.valid)
+
+
+def policies_with_class_units(policies: Policy, environment_class: AnyClass, settings: SampleSettings) -> Policy:
+    """Return policies whose particle units are those of the class; policies without scaling stay as they are.
+
+    The policies may be stacked along leading axes.
+    """
+    if policies.scaling is None:
+        return policies
+    units = class_particle_units(environment_class, settings)
+    units = jnp.broadcast_to(units, (*policies.scaling.particle_deviation.shape[:-1], units.size))
+    return eqx.tree_at(lambda policies: policies.scaling.particle_deviation, policies, units)
 
 
 def make_particles_measurable(

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Int
 
-from alphamepol.errors import InputError, RunError
+from alphamepol.errors import RunError
 from alphamepol.estimation.knn import Neighbourhood
 from alphamepol.sampling.trajectories import Trajectories
 
@@ -73,11 +73,3 @@ def check_sample_aliasing(
 def aliased_sets_of_samples(neighbourhood: Neighbourhood) -> Bool[Array, "*sets"]:
     """Return for each set if more than k of its particles coincide."""
     return jnp.any((neighbourhood.radii == 0) & neighbourhood.valid, axis=-1)
-
-
-def check_sample_units(units: Float[Array, " features"] | None, features: int, class_name: str) -> None:
-    """Raise an `InputError` if `units` have another number of components than the particles of the class."""
-    if units is not None and units.size != features:
-        raise InputError(
-            f"policy: it scales particles of {units.size} numbers, but those of class {class_name} have {features}"
-        )

@@ -20,7 +20,7 @@ from alphamepol.environments.horizons import check_horizon
 from alphamepol.environments.host import AnyClass
 from alphamepol.errors import InputError, RunError
 from alphamepol.estimation.risk import risk_tail_count
-from alphamepol.measuring.particles import class_particle_units, particle_size, units_of_particles
+from alphamepol.measuring.particles import particle_size, policies_with_class_units, units_of_particles
 from alphamepol.measuring.sample_checks import CoincidenceError
 from alphamepol.measuring.samples import SamplePlan, draw_sample_members, entropies_of_samples
 from alphamepol.policies.networks import feed_network
@@ -51,10 +51,10 @@ def start_pretraining(
         members, _ = draw_sample_members(keys.policy, 0, environment_class.probabilities, config.minibatches)
         first = FirstLook(members, config.batch, config.horizon) if look else None
         policies = untrained_policies_for_class(build_keys, environment_class, config.policy, first, config.encoder)
-    if policies.scaling is not None:
-        features = particle_size(environment_class, config.encoder)
-        unit = class_particle_units(environment_class, config) if look else jnp.ones(features)
-        units = jnp.tile(unit, (config.seeds, 1))
+    if look:
+        policies = policies_with_class_units(policies, environment_class, config)
+    elif policies.scaling is not None:
+        units = jnp.ones((config.seeds, particle_size(environment_class, config.encoder)))
         policies = eqx.tree_at(lambda policies: policies.scaling.particle_deviation, policies, units)
     if config.initial_mean != "none":
         space = environment_class[0].observation_space
