@@ -33,7 +33,7 @@ from alphamepol.runs.progress import showing_progress, time_columns
 from alphamepol.runs.sources import RANDOM, read_sources, say_checkpoints_of_sources
 from alphamepol.settings.conversion import settings_to_dict
 
-EFFORT: dict[str, int] = dict(zip(STAGES, (4, 2, 2, 1, 3, 3, 2, 2, 2, 2, 2, 6, 1, 4), strict=True))
+EFFORT: dict[str, int] = dict(zip(STAGES, (5, 1, 2, 3, 6, 5, 2, 2, 2, 1, 2, 12, 1, 4), strict=True))
 """The approximate share of the time that each stage takes, for the progress bar."""
 
 
