@@ -24,6 +24,8 @@ class FinishedStep:
     **Example**
 
     ```python
+    from pathlib import Path
+
     import alphamepol as am
 
 
@@ -32,10 +34,10 @@ class FinishedStep:
             step.stop()
 
 
-    config = am.PretrainConfig(
-        epochs=2, trajectories=4, batch=2, horizon=20, neighbours=4, hidden=(8, 8), evaluation_batches=2
-    )
-    am.pretrain("gridworld-slope", config, folder="runs/short", callbacks=[stop_early], quiet=True)
+    # am.pretrain("gridworld-slope", callbacks=[stop_early]) calls the function after every epoch with such a step.
+    step = am.FinishedStep("epoch", 7, 150, [{"seed": 0, "objective": 0.6}], Path("runs/short"))
+    stop_early(step)
+    print(step.stopped)  # True
     ```
     """
 

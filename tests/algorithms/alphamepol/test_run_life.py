@@ -249,7 +249,7 @@ def test_units_belong_to_the_class(tiny) -> None:
     """Under uniformly random actions, the particles of a walk without drift have equal deviations in x and y."""
     walks = gymnasium_class({"a": Walk, "b": Walk}, workers=1)
     units = class_particle_units(walks, tiny)
-    for change in ({"memory": "last"}, {"batch": 3, "horizon": 10}, {"hidden": (4,), "seed": 9, "alpha": 1.0}):
+    for change in ({"memory": "last"}, {"batch": 3, "horizon": 10, "hidden": (4,), "seed": 9, "alpha": 1.0}):
         config = dataclasses.replace(tiny, initial_mean="none", normalise=True, **change)
         policy = start_pretraining(walks, config).learners.policy
         np.testing.assert_array_equal(policy.scaling.particle_deviation[0], units)
