@@ -131,7 +131,7 @@ def test_a_run_forks_from_a_policy_with_another_class_and_alpha(stopped, tmp_pat
     command = ["pretrain", "gridworld-counterexample", *options, "--init", str(stopped)]
     assert main([*command, "--memory", "last", "--hidden", "5"]) == 0
     assert "using the checkpoint after epoch 3 of 4" in capsys.readouterr().err
-    folder = Path("runs/gridworld-counterexample-alpha-1-last-seed-0-from-run")
+    folder = Path("runs/gridworld-counterexample-alpha-1-seed-0-from-run")
     described = json.loads((folder / "config.json").read_text())
     assert described["init"] == str(stopped)
     assert described["init_checkpoint"] == 3

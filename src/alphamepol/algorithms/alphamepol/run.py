@@ -52,6 +52,7 @@ from alphamepol.runs.metrics import read_metrics
 from alphamepol.runs.progress import counted
 from alphamepol.runs.sources import (
     Given,
+    Source,
     describe_source,
     joined_source_names,
     keep_source_of_run,
@@ -151,20 +152,16 @@ def pretrain(
     config = config or preset(usual_preset(name), name)
     config.check()
     environment_class = make_class(environment_class, config.probabilities)
-    memory = "" if config.memory == "none" else config.memory
-    words = class_in_folder_name(name), f"alpha-{config.alpha:g}", memory, f"seed-{config.seed}"
     source = None if init is None else read_source(init, checkpoint=checkpoint)
     if source is not None:
-        words = *words, f"from-{joined_source_names([source])}"
-    run_folder = RunFolder(folder or default_run_folder(*words))
-    way = Way(resume, devices, quiet, log, callbacks)
-    way.check()
-    given = None
+        check_given_policies(source, environment_class)
+        config = settings_of_given_policies(config, source.policies)
+    run_folder = RunFolder(folder or _default_folder_of_pretraining(name, config, source))
     if source is not None:
         source = source_of_resumed_run(source, run_folder)
         say_checkpoints_of_sources([source], quiet=quiet)
-        given = check_given_policies(source, environment_class)
-        config = settings_of_given_policies(config, given)
+    way = Way(resume, devices, quiet, log, callbacks)
+    way.check()
     check_device_count(devices, environment_class, {"seeds": config.seeds, "mini-batches": config.minibatches})
     check_pretraining_start(environment_class, config)
     plan = SamplePlan.of(environment_class, config, config.seed_list)
@@ -188,8 +185,15 @@ def pretrain(
             )
             work = Work(title, "epoch", config.epochs, (SAMPLING, NEIGHBOURS, LEARNING))
             with running_in_context(run_folder, work, way, precision=config.matmul_precision) as context:
-                _run_pretraining(plan, config, given, context)
+                _run_pretraining(plan, config, source and source.policies, context)
     return PretrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies())
+
+
+def _default_folder_of_pretraining(class_name: str, config: PretrainConfig, source: Source | None) -> Path:
+    memory = "" if config.memory == "none" else config.memory
+    begun = "" if source is None else f"from-{joined_source_names([source])}"
+    words = class_in_folder_name(class_name), f"alpha-{config.alpha:g}", memory, f"seed-{config.seed}", begun
+    return default_run_folder(*words)
 
 
 def _run_pretraining(

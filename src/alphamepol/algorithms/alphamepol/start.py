@@ -64,16 +64,12 @@ def start_pretraining(
     return LoopState(start_learners(policies), keys.epochs)
 
 
-def check_given_policies(source: Source, environment_class: AnyClass) -> Mapping[int, Policy]:
-    """Return the policies that pre-training is to begin with.
-
-    Raises an `InputError` if there are none, or if they cannot act in the class.
-    """
+def check_given_policies(source: Source, environment_class: AnyClass) -> None:
+    """Raise an `InputError` if pre-training cannot begin with these policies in the class."""
     if not source.policies:
         raise InputError("init: random was given; leave out --init to begin with an untrained policy")
     for policy in source.policies.values():
         check_policy_shape(policy, environment_class, f"init {source.name}")
-    return source.policies
 
 
 def settings_of_given_policies(config: PretrainConfig, given: Mapping[int, Policy]) -> PretrainConfig:
