@@ -51,7 +51,7 @@ def test_memory_grows_with_seeds_and_horizon(one_second_each, tiny) -> None:
 def test_passes_over_the_samples_are_counted() -> None:
     config = PretrainConfig()
     assert learning_passes(config) == pytest.approx(1 + 30 * (1 + 3 * 0.2))
-    assert learning_passes(dataclasses.replace(config, alpha=1.0)) == 3 * 31
+    assert learning_passes(dataclasses.replace(config, alpha=1.0)) == 1 + 3 * 31
     assert learning_passes(dataclasses.replace(config, alpha=1.0), in_one_pass=False) == 1 + 30 * 4
     assert learning_passes(dataclasses.replace(config, alpha=1.0, gradient_share=0.5)) == pytest.approx(1 + 30 * 2.5)
     assert learning_passes(dataclasses.replace(config, update="on-policy")) == 6

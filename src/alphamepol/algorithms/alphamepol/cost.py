@@ -224,12 +224,13 @@ def learning_passes(config: PretrainConfig, *, in_one_pass: bool = True) -> floa
 
     A backward pass counts as two. An off-policy update has a forward pass over all samples before the first iteration
     and one in each iteration. The gradient needs a forward and a backward pass over its share of the samples. If this
-    share is everything and the update may go `in_one_pass`, the forward pass serves for the gradient, too.
+    share is everything and the update may go `in_one_pass`, the forward pass serves for the gradient, too, and there is
+    a gradient before the first iteration.
     """
     if config.update == "on-policy":
         return 6.0
     share, iterations = _share_of_gradient(config), config.max_off_policy_iterations
-    return 3.0 * (1 + iterations) if share == 1 and in_one_pass else 1 + iterations * (1 + 3 * share)
+    return 4.0 + 3 * iterations if share == 1 and in_one_pass else 1 + iterations * (1 + 3 * share)
 
 
 def _share_of_gradient(config: PretrainConfig) -> float:
