@@ -85,7 +85,7 @@ def test_a_worker_that_does_not_answer_is_ended() -> None:
         "class Stuck(Walk):\n    def step(self, action):\n        Path('begun').touch()\n        time.sleep(1e6)\n\n\n"
         "def stuck():\n    return am.gymnasium_class({'one': Stuck}, workers=1, name='stuck')\n"
     )
-    command = ["-m", "alphamepol", "check", "stuck.py:stuck", *SMALL, "--batches", "2", "--folder", "page"]
+    command = [str(ENDLESS), "never", "1000", "check", "stuck.py:stuck", *SMALL, "--batches", "2", "--folder", "page"]
     status, _, errors = interrupt(command, Path("begun"), signal.SIGINT)
     assert status == INTERRUPTED
     assert errors == "alphamepol: interrupted; nothing was changed\n"

@@ -3,6 +3,7 @@
 The first FINISHED updates of policies end. When the next one begins, the file BEGUN is written.
 """
 
+import signal
 import sys
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from alphamepol.__main__ import command_line
 from alphamepol.algorithms.alphamepol import epoch
 from alphamepol.checking import diagnose
 
+# A program that a shell starts in the background ignores Ctrl-C, and so do the programs that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 improve = epoch.improve_all_seeds
 begun, finished = Path(sys.argv[1]), iter(range(int(sys.argv[2])))
 
