@@ -11,6 +11,7 @@ GROUPS = {
     "pretraining": "benchmarks.pretraining:measure",
     "memories": "benchmarks.pretraining:measure_memories",
     "off-policy-loop": "benchmarks.off_policy_loop:measure",
+    "exact-kl": "benchmarks.off_policy_loop:measure_exact_kl",
     "neighbours": "benchmarks.neighbours:measure",
     "finetuning": "benchmarks.finetuning:measure",
     "metatraining": "benchmarks.metatraining:measure",

@@ -65,7 +65,9 @@ def test_rooms_are_small() -> None:
         assert len(modules) <= 12, f"{folder.relative_to(PACKAGE)} has {len(modules)} modules, more than 12"
 
 
-@pytest.mark.parametrize(("library", "room"), [("matplotlib", "figures"), ("html", "pages"), ("rich.table", "figures")])
+@pytest.mark.parametrize(
+    ("library", "room"), [("matplotlib", "figures"), ("html", "pages"), ("rich.table", "figures"), ("shlex", "files")]
+)
 def test_drawings_tables_and_pages_have_a_room_each(library: str, room: str) -> None:
     """Only one subpackage uses each library. Others may pass on a table of `rich`, but must not make one."""
     for path in MODULES:

@@ -1,5 +1,6 @@
 """The entry point: `alphamepol`, or `python -m alphamepol`."""
 
+import io
 import signal
 import sys
 
@@ -19,6 +20,9 @@ def command_line() -> None:
     # A cluster sends SIGTERM before it stops a job. From the first moment on, SIGTERM must end a run as Ctrl-C does.
     try:
         watch_for_signals(sys.argv[1:])
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # not every terminal has every character of a name
         from alphamepol.cli.main import main
         from alphamepol.compute.machine import keep_machine_compilation_cache
 

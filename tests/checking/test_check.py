@@ -1,20 +1,32 @@
 """Test `alphamepol check` as a user sees it: its output, its files and its exit status."""
 
 import contextlib
+import csv
 import io
 import json
 import shutil
 from pathlib import Path
 
 import pytest
+from hostile_names import HOSTILE_MEMBERS
 
 import alphamepol as am
 from alphamepol.algorithms.alphamepol.presets import preset
 from alphamepol.cli.main import _parse_main_arguments, main
+from alphamepol.files.names import WIDTH, name_as_csv, name_as_text
 
 SMALL = (
     "--horizon 30 --trajectories 24 --batch 3 --neighbours 6 --hidden 8 8 --max-off-policy-iterations 3 --batches 4"
 ).split()
+
+HOSTILE = """
+import alphamepol as am
+from hostile_names import HOSTILE_MEMBERS
+
+def slope():
+    usual = am.make("gridworld-slope")
+    return am.EnvironmentClass(dict(zip(HOSTILE_MEMBERS[-2:], (usual[0], usual[1]))), usual.probabilities)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +77,23 @@ def test_the_folder_holds_page_numbers_and_pictures(checked):
     assert found["theory"]["diameter_low"] <= found["theory"]["diameter_high"] <= 1
     assert [one["sentence"] for one in found["findings"]]
     assert found["train_with"].startswith("alphamepol pretrain gridworld-slope")
+
+
+def test_hostile_names_are_shown_literally(checked, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    Path("hostile.py").write_text(HOSTILE)
+    assert main(["check", "hostile.py:slope", "--preset", "own", "--no-normalise", *SMALL]) == 0
+    said = "".join(capfd.readouterr())
+    assert all(character.isprintable() or character == "\n" for character in said)
+    found = json.loads(Path("runs/check-slope/check.json").read_text())
+    names = list(found["members"])
+    assert names == HOSTILE_MEMBERS[-2:]
+    page = Path("runs/check-slope/check.html").read_text()
+    for name in names:
+        assert f"<td>{name_as_text(name, WIDTH)}</td>" in page
+        assert any(name_as_text(name, WIDTH) in one["sentence"] for one in found["findings"])
+    with Path("runs/check-slope/figures/check-entropies.csv").open() as file:
+        assert [row["member"] for row in csv.DictReader(file)] == [name_as_csv(name) for name in names]
 
 
 def test_the_page_shows_it_all(checked):

@@ -9,12 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import wait_until_no_process_has
 
 from alphamepol.cli.ending import INTERRUPTED, interrupted_sentence
 from alphamepol.cli.main import main
 from alphamepol.files.atomic import count_atomic_writes, write_atomically
 
-ENDLESS = Path(__file__).parents[1] / "reliability/endless.py"
+ENDLESS = Path(__file__).parents[2] / "benchmarks/reliability/endless.py"
 SMALL = "--horizon 20 --trajectories 12 --batch 2 --neighbours 8 --hidden 8 8 --max-off-policy-iterations 2".split()
 LONGEST = 60
 """The seconds after which a test fails. Without the signal, the commands would not end at all."""
@@ -79,16 +80,36 @@ def test_pretraining_saves_the_finished_epochs_while_the_next_one_is_computed() 
     assert [line["epoch"] for line in lines] == [0, 1, 2, 3]
 
 
-def test_a_worker_that_does_not_answer_is_ended() -> None:
-    Path("stuck.py").write_text(
-        "import time\nfrom pathlib import Path\n\nimport alphamepol as am\nfrom toys import Walk\n\n\n"
-        "class Stuck(Walk):\n    def step(self, action):\n        Path('begun').touch()\n        time.sleep(1e6)\n\n\n"
-        "def stuck():\n    return am.gymnasium_class({'one': Stuck}, workers=1, name='stuck')\n"
-    )
-    command = [str(ENDLESS), "never", "1000", "check", "stuck.py:stuck", *SMALL, "--batches", "2", "--folder", "page"]
-    status, _, errors = interrupt(command, Path("begun"), signal.SIGINT)
+STUCK = """
+from functools import partial
+from pathlib import Path
+
+import alphamepol as am
+from troubled import Troubled
+
+
+def in_trial():
+    Path("trouble").touch()
+    return in_run()
+
+
+def in_run():
+    children = "fork", "session", "daemon"
+    made = am.gymnasium_class({"one": partial(Troubled, "hang", "step", "trouble", children)}, workers=1)
+    Path("trouble").touch()
+    return made
+"""
+
+
+@pytest.mark.parametrize(("where", "number"), [("in_trial", signal.SIGINT), ("in_run", signal.SIGTERM)])
+def test_a_worker_that_does_not_answer_is_ended(where, number, monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("ALPHAMEPOL_TEST_MARKER", str(tmp_path))
+    Path("stuck.py").write_text(STUCK)
+    command = ["check", f"stuck.py:{where}", *SMALL, "--batches", "2", "--folder", "page"]
+    status, _, errors = interrupt([str(ENDLESS), "never", "1000", *command], Path("trouble-begun"), number)
     assert status == INTERRUPTED
     assert errors == "alphamepol: interrupted; nothing was changed\n"
+    wait_until_no_process_has(str(tmp_path))
 
 
 def test_the_sentence_says_if_some_files_were_written() -> None:

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import KDTree
+from scipy.special import digamma, gammaln
 
-from alphamepol import importance_weighted_entropy, knn_entropy, knn_kl, nearest_neighbours
+from alphamepol import InputError, importance_weighted_entropy, knn_entropy, knn_kl, nearest_neighbours
 from alphamepol.estimation.entropy import (
     entropy_of_masses,
     kl_of_masses,
+    log_masses_for_kl,
     neighbour_masses_for_entropy,
     particle_entropy,
     weighted_entropy,
@@ -206,3 +208,131 @@ def test_marked_neighbours_count_as_much_as_listed_ones(over_sets) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=2e-6)
     assert np.all(np.isfinite(listed[0]))
     np.testing.assert_allclose(marked[0], listed[0], atol=1e-6 * float(jnp.abs(listed[0]).max()))
+
+
+def neighbours_in_float64(neighbourhood: Neighbourhood, log_weights) -> tuple[np.ndarray, np.ndarray]:
+    """Return ln ŵ of each set in float64, and the indices of the neighbours, as lists."""
+    found = neighbourhood.indices
+    if found is None:
+        assert neighbourhood.among is not None
+        found = np.argsort(~np.asarray(neighbourhood.among), axis=-1, kind="stable")[..., : neighbourhood.k]
+    return np.where(neighbourhood.valid, np.asarray(log_weights, np.float64), -np.inf), np.asarray(found)
+
+
+def true_kl(neighbourhood: Neighbourhood, log_weights) -> float:
+    """Return the KL (E6) of stacked sets in float64."""
+    log_weights, found = neighbours_in_float64(neighbourhood, log_weights)
+    terms = np.take_along_axis(log_weights[:, None, :], found, axis=-1)
+    log_masses = np.logaddexp.reduce(terms, axis=-1) - np.logaddexp.reduce(log_weights, axis=None)
+    valid = np.asarray(neighbourhood.valid)
+    return max(0.0, float(np.log(neighbourhood.k / valid.sum()) - log_masses[valid].mean()))
+
+
+def true_weighted_entropy(neighbourhood: Neighbourhood, log_weights) -> float:
+    """Return the entropy (E5) of one set in float64."""
+    log_weights, found = neighbours_in_float64(neighbourhood, log_weights)
+    weights = np.exp(log_weights - np.logaddexp.reduce(log_weights))
+    masses, k, dimension = weights[found].sum(axis=-1), neighbourhood.k, neighbourhood.dimension
+    log_volumes = dimension * np.log(np.asarray(neighbourhood.radii, np.float64))
+    log_volumes += dimension / 2 * np.log(np.pi) - gammaln(dimension / 2 + 1)
+    counts = np.asarray(neighbourhood.valid) & (masses > 0)
+    log_masses = np.log(masses, where=counts, out=np.zeros_like(masses))
+    return float(-np.sum(np.where(counts, masses / k * (log_masses - log_volumes), 0)) + np.log(k) - digamma(k))
+
+
+estimated_masses = jax.jit(jax.vmap(neighbour_masses_for_entropy))
+estimated_kl = jax.jit(kl_of_masses)
+estimated_entropy = jax.jit(weighted_entropy)
+
+
+@pytest.mark.parametrize("method", ["tree", "matrix"])
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize("lowest", [0, -10, -50, -87, -100, -200, -500, -1000])
+def test_kl_and_entropy_of_weights_of_any_size(lowest: float, ended: bool, method: str) -> None:
+    """A third of the points, on one side, has log-weights down to `lowest`; there neighbours are alike improbable."""
+    random = np.random.default_rng(10)
+    points = random.uniform(size=(3, 300, 2)).astype(np.float32)
+    valid = random.random((3, 300)) < (0.8 if ended else 1.0)
+    depth = np.where(points[..., 0] < 1 / 3, random.uniform(0.7, 1.0, (3, 300)), 0.0)
+    log_weights = jnp.asarray(np.where(valid, lowest * depth, -np.inf), jnp.float32)
+    neighbourhood = nearest_neighbours(points, 10, valid, method=method)
+    kl = float(estimated_kl(neighbourhood, log_weights, estimated_masses(neighbourhood, log_weights)))
+    assert kl == pytest.approx(true_kl(neighbourhood, log_weights), rel=1e-4, abs=1e-5)
+    one = jax.tree.map(lambda leaf: leaf[0], neighbourhood)
+    entropy = float(estimated_entropy(one, log_weights[0]))
+    assert entropy == pytest.approx(true_weighted_entropy(one, log_weights[0]), rel=1e-4, abs=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**16), st.floats(0, 1000), st.sampled_from(["tree", "matrix"]), st.floats(-1e4, 1e4))
+def test_kl_of_any_weights_against_float64(seed: int, depth: float, method: str, constant: float) -> None:
+    random = np.random.default_rng(seed)
+    points = random.normal(size=(2, 40, 2)).astype(np.float32)
+    log_weights = (constant - depth * random.random((2, 40)) ** random.integers(1, 9)).astype(np.float32)
+    neighbourhood = nearest_neighbours(points, 3, np.ones((2, 40), bool), method=method)
+    masses = estimated_masses(neighbourhood, jnp.asarray(log_weights))
+    kl = float(estimated_kl(neighbourhood, jnp.asarray(log_weights), masses))
+    # The float32 weights of the constant itself are known to a ten-thousandth of a nat only.
+    assert kl == pytest.approx(true_kl(neighbourhood, log_weights), rel=1e-4, abs=1e-5 + 2e-7 * abs(constant))
+
+
+def test_kl_of_mapped_seeds_is_that_of_each() -> None:
+    """Masses of the second seed underflow, and those of the others do not, whose bits stay the same."""
+    points = np.random.default_rng(11).uniform(size=(3, 2, 200, 2)).astype(np.float32)
+    depth = np.array([-1.0, -900.0, -20.0])[:, None, None]
+    log_weights = jnp.asarray(np.where(points[..., 0] < 0.4, depth, 0.0), jnp.float32)
+    neighbourhood = nearest_neighbours(points, 8)
+    masses = jax.vmap(estimated_masses)(neighbourhood, log_weights)
+    together = jax.vmap(kl_of_masses)(neighbourhood, log_weights, masses)
+    for seed in range(3):
+        one = jax.tree.map(lambda leaf, seed=seed: leaf[seed], neighbourhood)
+        assert float(together[seed]) == pytest.approx(true_kl(one, log_weights[seed]), rel=1e-4)
+    floored = jnp.log(masses)  # the logarithms as long as nothing underflows
+    exact = jax.vmap(log_masses_for_kl)(neighbourhood, log_weights, masses)
+    np.testing.assert_array_equal(exact[::2], floored[::2])
+    assert np.any(np.asarray(exact[1]) < -800)
+
+
+def test_kl_is_infinite_where_no_neighbour_has_a_weight() -> None:
+    points = np.random.default_rng(12).uniform(size=(100, 2))
+    log_weights = np.where(points[:, 0] < 0.5, -np.inf, 0.0)
+    assert knn_kl(points, log_weights, 5) == np.inf
+    assert np.isfinite(importance_weighted_entropy(points, log_weights, 5))
+
+
+@pytest.mark.parametrize("k", [4, 120])
+@pytest.mark.parametrize("dimension", [1, 2, 8, 12])
+def test_points_in_float64_may_lie_far_from_zero(dimension: int, k: int) -> None:
+    """In float32, points around 10⁸ are multiples of 8 and would coincide."""
+    random = np.random.default_rng(13)
+    points, far = random.standard_normal((300, dimension)), 1e8 * random.standard_normal(dimension)
+    log_weights = random.standard_normal(300)
+    for shift, scale in ((far, 1.0), (far, 1e-3), (1e3 * np.ones(dimension), 1e-6)):
+        near, away = scale * points, scale * points + shift
+        assert knn_entropy(away, k) == pytest.approx(float(knn_entropy(near, k)), rel=1e-4, abs=1e-4)
+        for estimate in (importance_weighted_entropy, knn_kl):
+            expected = float(estimate(near, log_weights, k))
+            assert estimate(away, log_weights, k) == pytest.approx(expected, rel=1e-4, abs=1e-4)
+
+
+def test_log_weights_in_float64_may_have_a_large_constant() -> None:
+    random = np.random.default_rng(14)
+    points, log_weights = random.standard_normal((300, 2)), random.standard_normal(300)
+    for estimate in (importance_weighted_entropy, knn_kl):
+        expected = float(estimate(points, log_weights, 5))
+        assert estimate(points, log_weights - 1e8, 5) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (np.nan, r"log_weights: they hold NaN or \+infinity"),
+        (np.inf, r"log_weights: they hold NaN or \+infinity"),
+        (-np.inf, "log_weights: all are −infinity"),
+    ],
+)
+def test_weights_that_are_no_weights_are_refused(wrong: float, sentence: str) -> None:
+    points = np.random.default_rng(15).standard_normal((30, 2))
+    for estimate in (importance_weighted_entropy, knn_kl):
+        with pytest.raises(InputError, match=sentence):
+            estimate(points, np.full(30, wrong), 5)

@@ -149,3 +149,38 @@ def test_whole_numbers_are_points_too(method: str) -> None:
 def test_refuses_k_that_is_not_less_than_the_particles(k: int) -> None:
     with pytest.raises(InputError, match=f"neighbours: k = {k} was given for 10 particles"):
         nearest_neighbours(np.zeros((10, 2)), k)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dimension", [2, 9])
+def test_float64_keeps_neighbours_apart_far_from_zero(method: str, dimension: int) -> None:
+    points = np.random.default_rng(0).standard_normal((2, 100, dimension))
+    near, far = find(points, 5, method=method), find(1e9 + points, 5, method=method)
+    np.testing.assert_allclose(far.radii, near.radii, rtol=1e-4)
+    assert np.mean(marks(far) == marks(near)) > 0.999
+    assert far.radii.dtype == np.float32
+
+
+@pytest.mark.parametrize("convert", [np.int64, np.int32, jax.numpy.asarray])
+def test_large_integers_keep_their_digits(convert) -> None:
+    found = nearest_neighbours(convert(100_000_000 + np.array([[0], [1], [3]])), 1)
+    np.testing.assert_array_equal(found.radii, [1, 1, 2])
+
+
+def test_distances_of_short_floats_are_not_rounded() -> None:
+    found = nearest_neighbours(np.array([[0.0], [1000.0], [2001.0], [60000.0]], np.float16), 1)
+    np.testing.assert_array_equal(found.radii, [1000, 1000, 1001, 57999])  # float16 would round 57999 to 57984
+
+
+@pytest.mark.parametrize("distance", [1e-50, 1e50])
+def test_distances_that_float32_cannot_hold_are_refused(distance: float) -> None:
+    with pytest.raises(InputError, match=r"points: a distance of 1e[+-]50 .* multiply all points by a constant"):
+        nearest_neighbours(distance * np.arange(4.0)[:, None], 1)
+
+
+def test_points_that_are_not_finite_are_refused_unless_they_do_not_count() -> None:
+    points = np.array([[0.0], [1.0], [np.nan], [5.0]])
+    with pytest.raises(InputError, match="points: they hold NaN or infinity"):
+        nearest_neighbours(points, 1)
+    found = nearest_neighbours(points, 1, np.array([True, True, False, True]))
+    np.testing.assert_array_equal(found.radii, [1, 1, 1, 4])

@@ -1,16 +1,19 @@
 """Test intervals and comparisons against normal theory and SciPy, and by their coverage."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import scipy.stats
 
+from alphamepol.estimation import statistics
 from alphamepol.estimation.statistics import (
     Estimate,
     Sample,
-    bootstrap_interval,
     contrast_statistic,
     estimate_of_minibatches,
     estimate_statistic,
+    intervals_of_means,
     mean_with_bootstrap_interval,
     probability_of_improvement,
     weighted_interquartile_mean,
@@ -21,7 +24,7 @@ pytestmark = pytest.mark.quick
 
 def test_interval_of_many_normal_samples_is_the_normal_one() -> None:
     values = np.random.default_rng(1).normal(3.0, 2.0, 2000)
-    low, high = bootstrap_interval(values)
+    low, high = intervals_of_means(values)
     half = 1.96 * values.std() / np.sqrt(len(values))
     assert low == pytest.approx(values.mean() - half, abs=0.1 * half)
     assert high == pytest.approx(values.mean() + half, abs=0.1 * half)
@@ -30,7 +33,7 @@ def test_interval_of_many_normal_samples_is_the_normal_one() -> None:
 @pytest.mark.parametrize("seeds", [3, 5, 10, 50])
 def test_intervals_cover_what_they_should_even_of_few_seeds(seeds) -> None:
     values = np.random.default_rng(2).normal(size=(seeds, 1000))
-    low, high = bootstrap_interval(values)
+    low, high = intervals_of_means(values)
     assert 0.93 < np.mean((low <= 0) & (high >= 0)) < 0.985
     found = [estimate_statistic(Sample.of_seeds(one)).interval for one in values.T[:50]]
     assert 0.9 < np.mean([low <= 0 <= high for low, high in found]) <= 1
@@ -59,13 +62,59 @@ def test_policies_that_take_turns_over_tasks_are_covered() -> None:
     assert np.mean(covered) > 0.88
 
 
+def interval_in_json(values: np.ndarray) -> tuple[float, float]:
+    return tuple(mean_with_bootstrap_interval(values)["interval"])
+
+
+def interval_of_improvement(values: np.ndarray) -> tuple[float, float]:
+    return probability_of_improvement(Sample.of_seeds(values[:5]), Sample.of_seeds(values[5:])).interval
+
+
+@pytest.mark.parametrize(
+    ("count", "interval", "truth"),
+    [
+        (5, lambda values: estimate_of_minibatches(values[None]).interval, 0.0),
+        (5, interval_in_json, 0.0),
+        (5, lambda values: estimate_statistic(Sample.of_seeds(values), weighted_interquartile_mean).interval, 0.0),
+        (10, interval_of_improvement, 0.5),
+    ],
+    ids=["mini-batches", "JSON", "inter-quartile mean", "improvement"],
+)
+def test_intervals_of_every_caller_cover_what_they_should(count, interval, truth) -> None:
+    random = np.random.default_rng(14)
+    found = [interval(random.normal(size=count)) for _ in range(120)]
+    assert 0.91 < np.mean([low <= truth <= high for low, high in found]) < 0.99
+
+
+def test_simulation_errors_are_as_large_as_the_errors_are(monkeypatch) -> None:
+    """An end with few resamples is within its error of the end with many. The error falls as 1/√n."""
+    sample = Sample.of_seeds(np.random.default_rng(15).normal(size=12))
+    exact = contrast_statistic([(1.0, sample)], settled=lambda found: found.resamples >= 640_000)
+    errors = []
+    for seed in range(1, 31):
+        monkeypatch.setattr(statistics, "BOOTSTRAP_SEED", seed)
+        found = estimate_statistic(sample)
+        errors.append(np.subtract(found.interval, exact.interval) / found.simulation_errors)
+    assert np.abs(errors).max() <= 1
+    assert 0.2 < np.std(errors) < 0.5
+    assert np.divide(found.simulation_errors, exact.simulation_errors) == pytest.approx(8, rel=0.3)
+    assert exact.resamples == 64 * found.resamples == 640_000
+
+
+def test_resamples_are_added_to_those_that_there_were() -> None:
+    sample, seen = Sample.of_seeds(np.arange(5.0)), []
+    contrast_statistic([(1.0, sample)], settled=lambda found: bool(seen.append(found)) or found.resamples >= 160_000)
+    assert [found.resamples for found in seen] == [10_000, 40_000, 160_000]
+    assert seen[0] == dataclasses.replace(estimate_statistic(sample), value=seen[0].value)
+
+
 def test_each_column_has_its_own_interval_and_constants_have_none_to_speak_of() -> None:
     values = np.stack([np.arange(10.0), np.full(10, 0.25)], axis=1)
-    low, high = bootstrap_interval(values)
+    low, high = intervals_of_means(values)
     assert low[0] < 4.5 < high[0]
     assert low[1] == pytest.approx(0.25)
     assert high[1] == pytest.approx(0.25)
-    np.testing.assert_array_equal(bootstrap_interval(values)[0], low)
+    np.testing.assert_array_equal(intervals_of_means(values)[0], low)
 
 
 def test_the_interquartile_mean_is_that_of_the_middle_half() -> None:
@@ -175,7 +224,7 @@ def test_two_numbers_are_shown_instead_of_an_interval() -> None:
 def test_the_interval_of_one_seed_is_over_its_minibatches() -> None:
     values = np.random.default_rng(0).normal(size=(1, 40))
     found = estimate_of_minibatches(values)
-    assert found.interval == pytest.approx([float(end) for end in bootstrap_interval(values[0])], abs=0.02)
+    assert found.interval == pytest.approx([float(end) for end in intervals_of_means(values[0])], abs=0.02)
     several = np.stack([values[0], values[0] + 1, values[0] + 2])
     assert estimate_of_minibatches(several) == estimate_statistic(Sample.of_seeds(several.mean(axis=1)))
     two = estimate_of_minibatches(values[:, :2])

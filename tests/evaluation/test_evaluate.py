@@ -54,7 +54,7 @@ def test_a_table_says_what_its_intervals_are_over(run, tmp_path, capsys) -> None
     shown = " ".join(capsys.readouterr().out.split())
     assert "Brackets are 95 % intervals over 4 mini-batches of one seed." in shown
     assert "Two numbers in parentheses are those of two seeds." in shown
-    done = evaluate(run.folder, batches=4, folder=tmp_path / "again", quiet=True)
+    done = evaluate(run.folder, batches=6, folder=tmp_path / "again", quiet=True)
     (evaluation,) = done.evaluations.values()
     one = evaluation.of_seed(0)
     assert repr(one).startswith("Evaluation('gridworld-slope', GWS ")

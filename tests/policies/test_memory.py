@@ -227,7 +227,7 @@ def test_a_forged_memory_is_refused(change, sentence, tmp_path) -> None:
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])
 def test_a_memory_that_divides_by_what_is_no_size_is_refused(scale, tmp_path) -> None:
     save_policy(with_scale(policy_for(MEMBER, "last"), [0.1, scale]), tmp_path / "policy.safetensors")
-    with pytest.raises(InputError, match="must be finite and above 0"):
+    with pytest.raises(InputError, match="finite"):
         load_policy(tmp_path / "policy.safetensors")
 
 

@@ -61,6 +61,14 @@ def test_what_never_moves_keeps_its_unit():
     np.testing.assert_allclose(found, [1.0, steps[:10].std(), 1e8 * steps[:10].std()], rtol=1e-5)
 
 
+@pytest.mark.parametrize("unit", [2.0**-100, 2.0**-70, 1.0, 2.0**70, 2.0**100])
+def test_units_of_particles_whose_squares_are_no_numbers(unit: float) -> None:
+    particles, valid = np.random.default_rng(0).normal(size=(40, 2)).astype(np.float32), jnp.ones(40, bool)
+    found = deviation_for_scaling(jnp.asarray(particles * np.float32(unit)), valid)
+    np.testing.assert_allclose(found, particles.std(axis=0) * unit, rtol=1e-5)
+    np.testing.assert_array_equal(found, deviation_for_scaling(jnp.asarray(particles), valid) * np.float32(unit))
+
+
 def scaled_policy(kind: str, memory: str) -> Policy:
     actions = ACTIONS if kind == "gaussian" else ActionRange(4)
     shape = PolicyShape(kind, 3, actions.size, actions)

@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from fuzz import judge, random_line, run, tiny_line
+from benchmarks.reliability.fuzz import judge, random_line, run, tiny_line
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

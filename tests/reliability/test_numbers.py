@@ -95,6 +95,21 @@ def test_what_an_environment_breaks_names_member_and_minibatch(tiny: PretrainCon
         pretrain(mixed, dataclasses.replace(tiny, initial_log_std=0.0), folder=tmp_path / "run", quiet=True)
 
 
+class Magnified(Gridworld):
+    """A gridworld whose particles are positions in a tiny unit."""
+
+    def features(self, state):
+        return state * 1e19
+
+
+@pytest.mark.parametrize("coinciding", ["stop", "noise"])
+def test_particles_too_large_for_squares_stop_the_run(coinciding: str, tiny: PretrainConfig, tmp_path) -> None:
+    config = dataclasses.replace(tiny, coinciding=coinciding, normalise=coinciding == "noise")
+    sentence = r"environment room: the environment returned a particle that holds [\d.]+e\+1[89]; numbers above 1e\+16"
+    with pytest.raises(RunError, match=sentence):
+        pretrain(EnvironmentClass({"room": Magnified(ROOM)}), config, folder=tmp_path / "run", quiet=True)
+
+
 SMALL = TrpoConfig(tasks=2, iterations=2, horizon=10, steps=40, hidden=(8,), critic_hidden=(4,), critic_passes=1)
 
 

@@ -7,10 +7,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kill import COMMANDS, Command, differences, finish, products, start, stop_and_resume
+from benchmarks.reliability.kill import (
+    COMMANDS,
+    Command,
+    differences,
+    finish,
+    kill_in_chain,
+    processes_left,
+    products,
+    start,
+    stop_and_resume,
+)
 
 from alphamepol import InputError, PretrainConfig, pretrain
 from alphamepol.cli.main import main
@@ -51,7 +62,38 @@ def _lines(folder: Path) -> int:
 
 
 def test_the_long_version_knows_its_commands() -> None:
-    assert list(COMMANDS) == ["pretrain", "finetune", "metatrain", "reproduce"]
+    assert list(COMMANDS) == ["pretrain with workers", "pretrain with memory", "finetune", "metatrain", "reproduce"]
+
+
+def test_the_long_version_kills_in_chains(tmp_path: Path) -> None:
+    """The program of this run counts its starts, and ends at the third one."""
+    program = tmp_path / "count.py"
+    program.write_text(
+        "import sys, time\nfrom pathlib import Path\nfolder = Path(sys.argv[1])\nfolder.mkdir(exist_ok=True)\n"
+        "with (folder / 'metrics.jsonl').open('a') as file:\n    print('{}', file=file)\n"
+        "time.sleep(1000 * ((folder / 'metrics.jsonl').read_text().count('{}') < 3))\n"
+    )
+
+    def moments() -> Iterator[float]:
+        after = 0.05
+        while _lines(tmp_path / "run") < 2:
+            yield after
+            after *= 1.5  # a start may take long
+        yield 1000.0
+
+    killed, left = kill_in_chain(Command((str(program),), ()), tmp_path / "run", moments(), kills=10**6)
+    assert [one["metrics_lines"] for one in killed if one["metrics_lines"]][-1] == 2
+    assert left == []
+    assert _lines(tmp_path / "run") == 4
+
+
+def test_a_process_that_is_left_is_found(tmp_path: Path) -> None:
+    process = start(Command(("-c", "input()"), ()), tmp_path)
+    (line,) = processes_left(tmp_path, patience=0)
+    assert "input()" in line
+    process.kill()
+    process.communicate()
+    assert processes_left(tmp_path, patience=0) == []
 
 
 @pytest.mark.parametrize(
@@ -137,7 +179,8 @@ def test_a_full_disk_loses_nothing(whole: Path, tmp_path: Path) -> None:
 
 
 def test_an_interrupt_while_a_step_is_written_neither_loses_nor_doubles_it(tiny, tmp_path: Path, monkeypatch) -> None:
-    whole = pretrain("gridworld-slope", tiny, folder=tmp_path / "whole", quiet=True).folder
+    slowly = dataclasses.replace(tiny, checkpoint_every=100)
+    whole = pretrain("gridworld-slope", slowly, folder=tmp_path / "whole", quiet=True).folder
     log = JsonLinesLogger.log
 
     def interrupted(self, lines):
@@ -146,7 +189,6 @@ def test_an_interrupt_while_a_step_is_written_neither_loses_nor_doubles_it(tiny,
             raise KeyboardInterrupt
 
     monkeypatch.setattr(JsonLinesLogger, "log", interrupted)
-    slowly = dataclasses.replace(tiny, checkpoint_every=100)
     with pytest.raises(KeyboardInterrupt):
         pretrain("gridworld-slope", slowly, folder=tmp_path / "run", quiet=True)
     assert _lines(tmp_path / "run") == 3

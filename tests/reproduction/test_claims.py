@@ -8,7 +8,8 @@ import pytest
 
 from alphamepol import Evaluation, InputError, PretrainConfig
 from alphamepol.algorithms.trpo.config import TrpoConfig
-from alphamepol.estimation.statistics import Sample
+from alphamepol.estimation import statistics
+from alphamepol.estimation.statistics import Sample, contrast_statistic
 from alphamepol.measuring.visits import VisitMap
 from alphamepol.reproduction.catalogue import catalogue_of_experiments, choose_from_catalogue
 from alphamepol.reproduction.claims import (
@@ -91,6 +92,42 @@ WIDE = numbers("wide", 0.0, 1.1, 2.4, 0.5)
 def test_the_whole_interval_must_say_so(statement, verdict) -> None:
     (part,) = decide_claim(Claim("id", "says", (statement,)), Everything()).parts
     assert part.verdict == verdict
+
+
+NEAR = (0.31, 0.52, 0.9, 1.17, 1.26, 1.8, 2.05, 2.2)
+"""Numbers of eight seeds. The interval of their mean begins at 0.6975; with 10 000 resamples at 0.68 to 0.71."""
+
+
+def test_a_verdict_near_its_limit_does_not_depend_on_the_seed_of_the_bootstrap(monkeypatch) -> None:
+    sample, statement = Sample.of_seeds(NEAR), claim_above(numbers("near", *NEAR), 0.6865)
+    usual, verdicts = set(), set()
+    for seed in range(25):
+        monkeypatch.setattr(statistics, "BOOTSTRAP_SEED", seed)
+        usual.add(contrast_statistic([(1.0, sample)]).interval[0] > 0.6865)
+        verdicts.add(statement.judge(contrast_statistic([(1.0, sample)], settled=statement.is_settled_by)))
+    assert usual == {True, False}
+    assert verdicts == {"holds"}
+
+
+def test_a_statement_says_how_many_resamples_it_needed() -> None:
+    (part,) = decide_claim(Claim("id", "says", (claim_above(numbers("near", *NEAR), 0.6865),)), Everything()).parts
+    assert (part.verdict, part.to_dict()["resamples"]) == ("holds", 160_000)
+    assert part.precision.startswith(
+        " The interval ends near its limit: with 160\N{NO-BREAK SPACE}000 resamples it is ["
+    )
+    (part,) = decide_claim(Claim("id", "says", (claim_above(HIGH, 1.5),)), Everything()).parts
+    assert (part.precision, part.to_dict()["resamples"]) == ("", 10_000)
+
+
+def test_an_interval_that_ends_at_its_limit_decides_nothing_and_says_so(monkeypatch) -> None:
+    monkeypatch.setattr(statistics, "MOST_RESAMPLES", 4 * statistics.RESAMPLES)
+    statement = claim_above(numbers("near", *NEAR), 0.6975)
+    (part,) = decide_claim(Claim("id", "says", (statement,)), Everything()).parts
+    assert (part.verdict, part.found.resamples) == ("undecided", 40_000)
+    assert "ends within the precision of the bootstrap at its limit" in part.precision
+    low, error = part.found.interval[0], part.found.simulation_errors[0]
+    assert low - error < 0.6975 < low + error
+    assert part.to_dict()["simulation_errors"] == list(part.found.simulation_errors)
 
 
 def test_a_claim_fails_with_one_statement_and_holds_with_all() -> None:

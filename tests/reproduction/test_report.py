@@ -12,7 +12,7 @@ import pytest
 from miniatures import times_of_summaries
 
 from alphamepol.cli.main import main
-from alphamepol.pages.html import Html, html_page, html_picture, html_replay, html_table
+from alphamepol.pages.html import PNG, Html, html_page, html_picture, html_replay, html_table
 from alphamepol.reproduction.reproduce import reproduce
 
 pytestmark = pytest.mark.usefixtures("tiny_scale")
@@ -151,7 +151,7 @@ def test_what_strangers_write_into_their_runs_is_not_taken_for_html(done, browse
         copies.append(tmp_path / f"{path.parent.name}<b>")
         shutil.copytree(path.parent, copies[-1])
         summary, config = (json.loads((copies[-1] / name).read_text()) for name in ("summary.json", "config.json"))
-        summary |= {part: attack for part in ("label", "member", "iterations", "device") if part in summary}
+        summary |= {part: attack for part in ("label", "member", "device") if part in summary}
         summary["class"] = f"{attack}{summary['class']}"
         config |= {"commit": "<!--abc", "device": attack, "command_line": "</pre></details><!--<script>"}
         if "entropy" in summary:
@@ -170,7 +170,7 @@ def test_what_strangers_write_into_their_runs_is_not_taken_for_html(done, browse
 
 
 def test_nothing_in_a_page_is_taken_for_html(tmp_path) -> None:
-    (tmp_path / "a.png").write_bytes(b"x")
+    (tmp_path / "a.png").write_bytes(PNG)
     made = html_page(
         "<b>", [("a", "<i>", html_replay({"steps": 1, "methods": ["</script><script>alert(1)</script>"]}))], ""
     )

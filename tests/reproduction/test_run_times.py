@@ -20,7 +20,9 @@ def write(store: Store, name: str, planned, seconds: float, device: str) -> None
     folder.mkdir(parents=True)
     description = {"command": planned.command, "class": planned.class_name, "config": settings_to_dict(planned.config)}
     (folder / "config.json").write_text(json.dumps(description))
-    (folder / "summary.json").write_text(json.dumps({"seconds": {"total": seconds}, "device": device}))
+    explored = {"members": ["GWN"], "probabilities": [1.0], "seeds": [0], "entropy": {"GWN": [0.0]}, "mean": [0.0]}
+    summary = {"class": planned.class_name, **explored, "ceiling": {"GWN": None}}
+    (folder / "summary.json").write_text(json.dumps(summary | {"seconds": {"total": seconds}, "device": device}))
     store.look()
 
 

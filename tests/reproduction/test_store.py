@@ -20,6 +20,15 @@ from alphamepol.settings.conversion import settings_to_dict
 pytestmark = pytest.mark.quick
 
 PLANNED = Pretraining("gridworld-slope", PretrainConfig(epochs=100, seeds=5))
+CLASS = {"class": "gridworld-slope", "members": ["GWS", "GWN"], "probabilities": [0.8, 0.2], "seeds": [0]}
+EXPLORED = {**CLASS, "entropy": {"GWS": [0.5], "GWN": [0.4]}, "ceiling": {"GWS": 1.0, "GWN": None}, "mean": [0.5]}
+LEARNED = {"class": "gridworld-slope", "member": "GWN", "iterations": 2, "tasks": [[0, 0]], "returns": [[0.0, 1.0]]}
+SUMMARIES = {
+    "pretrain": EXPLORED,
+    "untrained": EXPLORED,
+    "metatrain": {**CLASS, "label": "DIAYN"},
+    "finetune": {**LEARNED, "label": "MEPOL"},
+}
 TUNED = Finetuning("gridworld-slope", "GWN", TrpoConfig(seeds=2), PLANNED)
 
 
@@ -30,7 +39,7 @@ def write(store: Store, name: str, planned, *, finished: bool = True, **parts) -
     description = {"command": planned.command, "class": planned.class_name, "config": settings_to_dict(planned.config)}
     (folder / "config.json").write_text(json.dumps(description | parts))
     if finished:
-        (folder / "summary.json").write_text(json.dumps({"name": name}))
+        (folder / "summary.json").write_text(json.dumps({"name": name, **SUMMARIES.get(planned.command, {})}))
     store.look()
 
 
@@ -47,7 +56,7 @@ def test_a_run_is_found_whatever_its_folder_is_called(store) -> None:
     assert store.find(PLANNED) is None
     assert not store.is_done(PLANNED)
     write(store, "some-name", PLANNED)
-    assert store.find(PLANNED).summary == {"name": "some-name"}
+    assert store.find(PLANNED).summary["name"] == "some-name"
     assert store.find(PLANNED).shortfall == ""
     assert store.is_done(PLANNED)
     assert store.place_of(PLANNED) == store.runs / "some-name"
@@ -202,4 +211,4 @@ def test_what_cannot_be_read_is_left_aside_and_named(store) -> None:
     (store.runs / "run/summary.json").write_text("{")
     store.look()
     assert not store.is_done(PLANNED)
-    assert "summary.json cannot be read" in store.problems[0]
+    assert "summary.json cannot be used" in store.problems[0]

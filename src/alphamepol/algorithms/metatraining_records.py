@@ -29,8 +29,9 @@ def metatraining_record_curves(
     folder: RunFolder, settings: RunSettings, *names: str
 ) -> list[Float[np.ndarray, "seeds steps"]]:
     """Read from metrics.jsonl how the named numbers went along the run."""
-    lines = read_metrics(folder.metrics)
-    return [np.array([line[name] for line in lines]).reshape(-1, settings.seeds).T for name in names]
+    rows = ([line[name] for name in names] for line in read_metrics(folder.metrics))
+    numbers = np.fromiter(rows, np.dtype((float, len(names))))
+    return [column.reshape(-1, settings.seeds).T for column in numbers.T]
 
 
 def final_metatraining_records(curves: dict[str, Float[np.ndarray, "seeds steps"]]) -> dict[str, Any]:

@@ -24,8 +24,10 @@ from alphamepol.environments.make import make_class
 from alphamepol.environments.registry import registered_name
 from alphamepol.errors import InputError
 from alphamepol.estimation.risk import risk_tail_count
+from alphamepol.figures.terminal import say_in_terminal
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
+from alphamepol.files.reading import check_folder_is_plain
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.description import describe_run
 from alphamepol.runs.folder import class_in_folder_name, default_run_folder
@@ -110,21 +112,21 @@ def check(
     class_name = registered_name(environment_class)
     config = config or usual_preset_settings(class_name, run)
     label, policy = _policy_to_check_with(run, config.seed, checkpoint, quiet)
-    folder = Path(folder) if folder else _default_check_folder(class_name, run)
+    given, folder = folder, Path(folder) if folder else _default_check_folder(class_name, run)
     if (folder / "config.json").exists():
         raise InputError(f"folder: {folder} holds a run; choose another --folder")
+    check_folder_is_plain(folder if given else folder.parent, folders=["figures" if given else folder.name])
     environment_class = make_class(environment_class, config.probabilities)
-    console = Console(quiet=quiet)
+    console = Console(quiet=quiet, highlight=False, markup=False, emoji=False)
     with _check_progress(console) as stage:
         found = diagnose(environment_class, config, policy, label=label, batches=batches, stage=stage)
     findings = find_all_findings(found)
     line = command_of_findings(found, findings)
     console.print(check_page_members_table(found))
     for number, finding in enumerate(findings, 1):
-        console.print(
-            f"{number}. {finding.sentence}", highlight=False, markup=False, style=_style_of_checked_finding(finding)
-        )
-    console.print(f"To train with the suggested settings: {line}", highlight=False, markup=False, soft_wrap=True)
+        style = _style_of_checked_finding(finding)
+        say_in_terminal(console, f"{number}. {finding.sentence}", style, soft_wrap=False)
+    say_in_terminal(console, f"To train with the suggested settings: {line}")
     write_atomically(folder / "check.json", to_json(check_to_dict(found, findings, line)))
     drawn = draw_check_pictures(found, environment_class, folder / "figures")
     write_atomically(folder / "check.html", check_page(found, findings, line, drawn))
@@ -168,7 +170,7 @@ def _check_progress(console: Console) -> Iterator[Any]:
         before = sum(EFFORT[earlier] for earlier in STAGES[:number])  # stages may be left out
         progress.update(task, description=name, completed=before, step=EFFORT[name])
         if not console.is_terminal:  # bars are drawn in a terminal only
-            console.print(f"{number + 1} of {len(STAGES)}: {name}", highlight=False)
+            say_in_terminal(console, f"{number + 1} of {len(STAGES)}: {name}")
         yield
 
     with showing_progress(progress):

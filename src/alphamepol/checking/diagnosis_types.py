@@ -1,7 +1,6 @@
 """The results of a diagnosis: numbers, and findings in sentences."""
 
 import math
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +13,8 @@ from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.cost import PretrainingCost
 from alphamepol.checking.component_scales import ComponentScales
 from alphamepol.checking.member_shares import Draws, member_share_of_variance
-from alphamepol.estimation.statistics import bootstrap_interval
+from alphamepol.estimation.statistics import intervals_of_means
+from alphamepol.files.names import WIDTH, join_command_words, name_as_text
 from alphamepol.measuring.aliasing import Aliasing
 from alphamepol.measuring.bounds import Bounds
 from alphamepol.measuring.sensitivity import Learned, Sensitivity
@@ -99,7 +99,17 @@ class Diagnosis:
     """The estimated time and memory of a run with the settings; None if it clearly takes less than a minute."""
 
     def __repr__(self) -> str:
-        return f"Diagnosis({self.class_name!r} under {self.policy}: {', '.join(self.members[:20])})"
+        members = ", ".join(self.member_in_words(number) for number in range(min(20, len(self.members))))
+        return f"Diagnosis({self.class_name!r} under {self.policy_in_words}: {members})"
+
+    def member_in_words(self, number: int) -> str:
+        """Return the name of a member for a sentence or a table."""
+        return name_as_text(self.members[number], WIDTH)
+
+    @property
+    def policy_in_words(self) -> str:
+        """The label of the policy for a sentence."""
+        return name_as_text(self.policy, WIDTH)
 
     @property
     def means(self) -> Float[np.ndarray, "3 members"]:
@@ -110,7 +120,7 @@ class Diagnosis:
         found, finite = np.full((3, len(self.members)), -np.inf), np.isfinite(self.entropies).all(axis=1)
         if finite.any():
             some = self.entropies[finite].T
-            found[:, finite] = [some.mean(axis=0), *bootstrap_interval(some)]
+            found[:, finite] = [some.mean(axis=0), *intervals_of_means(some)]
         return found
 
     @property
@@ -146,4 +156,4 @@ def advised_options(settings: Mapping[str, Any]) -> str:
             words.append(f"--{option}" if value else f"--no-{option}")
         else:
             words += [f"--{option}", *map(str, value if isinstance(value, tuple) else (value,))]
-    return shlex.join(words)
+    return join_command_words(words)

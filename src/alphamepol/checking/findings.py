@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import shlex
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -22,6 +21,7 @@ from alphamepol.checking.obstacles import (
 from alphamepol.estimation.member_distances import pairs_for_distances
 from alphamepol.estimation.risk import risk_tail_count, weighted_cvar
 from alphamepol.figures.tables import MOST
+from alphamepol.files.names import WIDTH, join_command_words, name_as_text
 from alphamepol.measuring.sensitivity import Learned
 
 TRUSTED, SPENT, IDLE = 0.3, 0.1, 0.99
@@ -74,7 +74,9 @@ def find_all_findings(diagnosis: Diagnosis) -> list[Finding]:
     )
     found += [finding for look in looks for finding in look(diagnosis)]
     if not any(finding.serious for finding in found):
-        said = f"Nothing stands in the way of training on {diagnosis.class_name} with these settings."
+        said = (
+            f"Nothing stands in the way of training on {name_as_text(diagnosis.class_name, WIDTH)} with these settings."
+        )
         found.insert(0, Finding(False, said))
     return sorted(found, key=lambda finding: not finding.serious)
 
@@ -87,7 +89,7 @@ def command_of_findings(diagnosis: Diagnosis, findings: list[Finding]) -> str:
     settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(PretrainConfig)}
     # What a sentence suggests is always on the line, even if it is the default.
     shown = {name: value for name, value in settings.items() if name in suggested or value != getattr(usual, name)}
-    return f"alphamepol pretrain {shlex.quote(diagnosis.class_name)} {advised_options(shown)}".rstrip()
+    return f"{join_command_words(['alphamepol', 'pretrain', diagnosis.class_name])} {advised_options(shown)}".rstrip()
 
 
 def alike_members_in_findings(found: Diagnosis) -> list[tuple[int, int]]:
@@ -121,16 +123,16 @@ def _findings_of_likeness(found: Diagnosis) -> Iterator[Finding]:
     ):  # in a large class not all members are compared
         yield Finding(
             True,
-            f"All members are the same as far as {found.policy} can tell ({how}): the class is a single environment, "
-            "and α only separates lucky from unlucky mini-batches.",
+            f"All members are the same as far as {found.policy_in_words} can tell ({how}): the class is a single "
+            "environment, and α only separates lucky from unlucky mini-batches.",
         )
         return
-    shown = "; ".join(f"{found.members[i]} and {found.members[j]}" for i, j in same[:5])
+    shown = "; ".join(f"{found.member_in_words(i)} and {found.member_in_words(j)}" for i, j in same[:5])
     more = f" and {len(same) - 5} more pairs" if len(same) > 5 else ""
     yield Finding(
         True,
-        f"Members {shown}{more} are the same as far as {found.policy} can tell ({how}): one member of each pair is "
-        "enough, with the probability of both.",
+        f"Members {shown}{more} are the same as far as {found.policy_in_words} can tell ({how}): one member of each "
+        "pair is enough, with the probability of both.",
     )
 
 
@@ -220,7 +222,7 @@ def _batch_and_trajectories_from_findings(found: Diagnosis) -> dict[str, int]:
 def _findings_of_stability(found: Diagnosis) -> Iterator[Finding]:
     batch = found.config.batch
     own, share = _own_neighbours_in_findings(found)
-    said = f"Member {found.members[own]}: {share:.0%} of a particle's neighbours are of its own trajectory"
+    said = f"Member {found.member_in_words(own)}: {share:.0%} of a particle's neighbours are of its own trajectory"
     settings = _batch_and_trajectories_from_findings(found)
     if "batch" in settings:
         yield Finding(
@@ -248,14 +250,14 @@ def _findings_of_stability(found: Diagnosis) -> Iterator[Finding]:
         if abs(changed) > UNSTABLE:
             yield Finding(
                 False,
-                f"The entropy of {found.members[member]} changes by {changed:+.2f} with twice as many {what}: compare "
-                f"entropies only between runs with the same --{name}.",
+                f"The entropy of {found.member_in_words(member)} changes by {changed:+.2f} with twice as many {what}: "
+                f"compare entropies only between runs with the same --{name}.",
             )
         elif np.argmin(here) != np.argmin(twice):
             yield Finding(
                 False,
-                f"The hardest member depends on --{name}: it is {found.members[int(np.argmin(here))]} with {given}, "
-                f"and {found.members[int(np.argmin(twice))]} with {2 * given}.",
+                f"The hardest member depends on --{name}: it is {found.member_in_words(int(np.argmin(here)))} with "
+                f"{given}, and {found.member_in_words(int(np.argmin(twice)))} with {2 * given}.",
             )
 
 
@@ -265,7 +267,7 @@ def _findings_of_draws(found: Diagnosis) -> Iterator[Finding]:
     rarest = _rarest_member_in_findings(found)
     probability, absent = found.probabilities[rarest], found.draws[rarest].absent
     said = (
-        f"Member {found.members[rarest]} is not drawn in {absent:.0%} of epochs (p = {probability:g}, "
+        f"Member {found.member_in_words(rarest)} is not drawn in {absent:.0%} of epochs (p = {probability:g}, "
         f"{config.minibatches} mini-batches)"
     )
     enough = f"in 95 % of epochs it is drawn with {_minibatches_to_draw(found, rarest)} mini-batches"
@@ -313,8 +315,8 @@ def _findings_of_risk(found: Diagnosis) -> Iterator[Finding]:
     between = found.between
     yield Finding(
         False,
-        f"Under {found.policy} the hardest member is {found.members[hard]} with entropy "
-        f"{_entropy_in_finding(means, low, high, hard)}; the easiest is {found.members[easy]} with "
+        f"Under {found.policy_in_words} the hardest member is {found.member_in_words(hard)} with entropy "
+        f"{_entropy_in_finding(means, low, high, hard)}; the easiest is {found.member_in_words(easy)} with "
         f"{_entropy_in_finding(means, low, high, easy)}. "
         f"{between:.0%} of the variance of entropies is between members, the rest is chance within them."
         f"{'' if found.trained else ' Which member is hard can change as a policy learns: check a run, too.'}",
@@ -351,7 +353,7 @@ def _entropy_in_finding(means: np.ndarray, low: np.ndarray, high: np.ndarray, me
 
 def _most_of_tail_finding(found: Diagnosis, tail: np.ndarray) -> str:
     order = [int(i) for i in np.argsort(-tail)[:3] if tail[i] > 0.005]
-    return ", ".join(f"{tail[i]:.0%} are in {found.members[i]} (p = {found.probabilities[i]:g})" for i in order)
+    return ", ".join(f"{tail[i]:.0%} are in {found.member_in_words(i)} (p = {found.probabilities[i]:g})" for i in order)
 
 
 def _findings_of_ceiling(found: Diagnosis) -> Iterator[Finding]:
@@ -361,8 +363,8 @@ def _findings_of_ceiling(found: Diagnosis) -> Iterator[Finding]:
         more = f"{room[most]:.2f} more than now" if room[most] > 0 else "less than what is estimated now"
         yield Finding(
             False,
-            f"The largest possible entropy is {found.ceilings[most]:.2f} in {found.members[most]} ({more}). Estimates "
-            "can exceed it a little, because the balls around particles reach into walls.",
+            f"The largest possible entropy is {found.ceilings[most]:.2f} in {found.member_in_words(most)} ({more}). "
+            "Estimates can exceed it a little, because the balls around particles reach into walls.",
         )
     else:
         yield Finding(

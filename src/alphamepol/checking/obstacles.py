@@ -30,7 +30,7 @@ def obstacles_of_early_ends(found: Diagnosis) -> Iterator[Finding]:
         int(found.smallest[short]),
         max(found.aliasing[i].largest for i in members_met_by_obstacles(found)),
     )
-    member, length = found.members[short], found.lengths[short]
+    member, length = found.member_in_words(short), found.lengths[short]
     said = f"Member {member}: trajectories end after {length:.0f} of {horizon} steps on average"
     if fewest <= k:
         possible = max(1, fewest // 4, coinciding)
@@ -57,7 +57,7 @@ def obstacles_of_cost(found: Diagnosis) -> Iterator[Finding]:
 def obstacles_of_aliasing(found: Diagnosis) -> Iterator[Finding]:
     k, drawn = found.config.neighbours, members_met_by_obstacles(found)
     worst = max(drawn, key=lambda i: (found.aliasing[i].largest, found.aliasing[i].coinciding))
-    member, alias = found.members[worst], found.aliasing[worst]
+    member, alias = found.member_in_words(worst), found.aliasing[worst]
     said = f"Member {member}: {alias.coinciding:.0%} of particles coincide, up to {alias.largest} in one place"
     if alias.largest > k:
         noise = _noise_against_obstacles(found)
@@ -84,7 +84,7 @@ def obstacles_of_aliasing(found: Diagnosis) -> Iterator[Finding]:
     if found.bare[bare].coinciding > max(0.5, 2 * alias.coinciding):
         yield Finding(
             False,
-            f"Member {found.members[bare]}: without noise {found.bare[bare].coinciding:.0%} of particles would "
+            f"Member {found.member_in_words(bare)}: without noise {found.bare[bare].coinciding:.0%} of particles would "
             f"coincide, up to {found.bare[bare].largest} in one place. Entropies are then mostly those of the noise, "
             "and only differences between entropies mean something.",
         )

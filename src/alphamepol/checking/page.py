@@ -10,6 +10,7 @@ from alphamepol.checking.diagnosis_types import Diagnosis, Finding
 from alphamepol.checking.member_shares import member_shares_of_tail
 from alphamepol.checking.pictures import CAPTIONS
 from alphamepol.figures.tables import MOST, plain_table
+from alphamepol.files.names import WIDTH, name_as_text
 from alphamepol.pages.html import (
     html_code_block,
     html_numbered_list,
@@ -28,11 +29,11 @@ def _check_page_rows(found: Diagnosis) -> list[tuple[str, ...]]:
     means, low, high = found.means
     tail = member_shares_of_tail(found.entropies, found.probabilities, found.config.alpha)
     rows = []
-    for i, member in enumerate(found.members[:MOST]):
+    for i in range(min(MOST, len(found.members))):
         ceiling, alias, lot = found.ceilings[i], found.aliasing[i], found.draws[i]
         rows.append(
             (
-                member,
+                found.member_in_words(i),
                 f"{found.probabilities[i]:g}",
                 _interval_on_check_page(means[i], low[i], high[i]),
                 f"{ceiling:.2f}" if math.isfinite(ceiling) else "?",
@@ -55,7 +56,7 @@ def _interval_on_check_page(mean: float, low: float, high: float) -> str:
 
 def check_page_members_table(found: Diagnosis) -> Table:
     """Return the table of members for the terminal, which is narrow. The page shows more columns."""
-    title = f"{found.class_name} under {found.policy}, k = {found.neighbours}"
+    title = f"{name_as_text(found.class_name, WIDTH)} under {found.policy_in_words}, k = {found.neighbours}"
     columns = [i for i, column in enumerate(HEADER) if column not in ("steps", "drawn", "absent")]
     header, rows = [HEADER[i] for i in columns], [[row[i] for i in columns] for row in _check_page_rows(found)]
     return plain_table(title, header, rows, left=("member",), unbroken=("entropy",))
@@ -66,8 +67,8 @@ def check_page(found: Diagnosis, findings: Sequence[Finding], line: str, figures
     config = found.config
     said = html_numbered_list(html_strong(one.sentence) if one.serious else one.sentence for one in findings)
     introduction = html_paragraph(
-        f"The class has {len(found.members)} members. {found.policy} collected {found.entropies.shape[1]} mini-batches "
-        f"in each. The settings are T = {config.horizon}, N = {config.trajectories}, B = {config.batch}, "
+        f"The class has {len(found.members)} members. {found.policy_in_words} collected {found.entropies.shape[1]} "
+        f"mini-batches in each. The settings are T = {config.horizon}, N = {config.trajectories}, B = {config.batch}, "
         f"k = {config.neighbours}, α = {config.alpha:g} and learning rate {config.learning_rate:g}."
     )
     pictures = {path.stem: html_picture(path, CAPTIONS[path.stem]) for path in figures}
@@ -100,7 +101,8 @@ def check_page(found: Diagnosis, findings: Sequence[Finding], line: str, figures
         ("rates", "Learning rate", pictures.get("check-rates", "")),
         ("theory", "Theory", join_html(check_page_theory_table(found), pictures.get("check-distances", ""))),
     ]
-    return html_page(f"αMEPOL: {found.class_name} before training", sections, introduction)
+    title = f"αMEPOL: {name_as_text(found.class_name, WIDTH)} before training"
+    return html_page(title, sections, introduction)
 
 
 def _check_page_scales_table(found: Diagnosis) -> str:

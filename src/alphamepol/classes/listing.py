@@ -5,6 +5,7 @@ from rich.console import Console
 from alphamepol.environments.registry import find_registered_class, registered_class_names
 from alphamepol.errors import InputError
 from alphamepol.figures.tables import table_of_class_members
+from alphamepol.figures.terminal import say_in_terminal
 
 
 def print_listing_of_classes(console: Console) -> None:
@@ -16,9 +17,11 @@ def print_listing_of_classes(console: Console) -> None:
         try:
             environment_class = entry.build()
         except InputError as missing:  # an extra is not installed
-            console.print(f"  {missing}\n", highlight=False, markup=False)
+            say_in_terminal(console, f"  {missing}\n", soft_wrap=False)
             continue
         first = environment_class[0]
-        console.print(f"  observation {first.observation_space}, action {first.action_space}", highlight=False)
+        say_in_terminal(
+            console, f"  observation {first.observation_space}, action {first.action_space}", soft_wrap=False
+        )
         console.print(table_of_class_members(environment_class))
         console.print()

@@ -3,7 +3,7 @@
 Heavy imports happen inside `run`, so that --help is quick.
 """
 
-import shlex
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,6 +16,8 @@ from alphamepol.algorithms.alphamepol.presets import Preset
 from alphamepol.algorithms.finetuning.config import FinetuneConfig
 from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
+from alphamepol.figures.terminal import say_in_terminal
+from alphamepol.files.names import join_command_words
 from alphamepol.settings.run import LogTarget
 
 SHORT_FINETUNING = "--tasks", "5", "--iterations", "30"
@@ -84,7 +86,7 @@ class Pretrain:
         )
         own = _own_class_for_command(self.environment_class)
         say_next_command("Next", "evaluate", done.folder, *own)
-        member = "--member", done.summary["members"][-1]
+        member = _member_for_command(done.summary["members"][-1])
         say_next_command("  or", "finetune", done.folder, "random", *own, *member, *SHORT_FINETUNING)
 
 
@@ -306,7 +308,7 @@ class Metatrain:
         say_after_command(
             f"Everything is in {done.folder}: policies in policy/, numbers in summary.json, pictures in figures/."
         )
-        own, member = _own_class_for_command(self.environment_class), ("--member", done.summary["members"][-1])
+        own, member = _own_class_for_command(self.environment_class), _member_for_command(done.summary["members"][-1])
         say_next_command("Next", "finetune", done.folder, "random", *own, *member, *SHORT_FINETUNING)
         if self.config.method == "diayn":
             skills = "--method", "maml-diayn", "--diayn", done.folder
@@ -436,10 +438,19 @@ def _own_class_for_command(class_name: str) -> tuple[str, ...]:
     return ("--class", class_name) if ":" in class_name else ()
 
 
+def _member_for_command(name: str) -> tuple[str, ...]:
+    """Return the option --member. A name that begins with a hyphen would be read as an option of its own."""
+    return (f"--member={name}",) if name.startswith("-") else ("--member", name)
+
+
 def say_next_command(introduction: str, *words: str | Path) -> None:
     """Print a command line to go on with. Words that a shell would not read as they are, such as spaces, are quoted."""
-    say_after_command(f"{introduction}: {shlex.join(['alphamepol', *map(str, words)])}")
+    # A path that begins with a hyphen would be read as an option.
+    plain = [
+        os.path.join(".", word) if isinstance(word, Path) and str(word).startswith("-") else word for word in words
+    ]
+    say_after_command(f"{introduction}: {join_command_words(['alphamepol', *map(str, plain)])}")
 
 
 def say_after_command(sentence: str) -> None:
-    Console(soft_wrap=True, highlight=False, markup=False).print(sentence)
+    say_in_terminal(Console(), sentence)

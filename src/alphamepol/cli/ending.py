@@ -7,13 +7,14 @@ thread half a second to end by itself. Then it saves the finished steps of the r
 
 import multiprocessing
 import os
-import shlex
 import signal
 import sys
 import threading
 import time
 
+from alphamepol.compute.process_tree import kill_all_process_trees
 from alphamepol.files.atomic import count_atomic_writes, writing_files
+from alphamepol.files.names import join_command_words, message_as_text
 from alphamepol.runs.interrupts import Interrupts, listening_interrupts
 
 INTERRUPTED = 130
@@ -37,7 +38,7 @@ def interrupted_sentence(arguments: list[str], *, resumable: bool, before: int =
 def command_to_continue(arguments: list[str]) -> str:
     """Return the command line that continues the interrupted command."""
     resume = ["--resume"] if arguments[:1] in (["pretrain"], ["finetune"], ["metatrain"]) else []
-    return shlex.join(["alphamepol", *(word for word in arguments if word != "--resume"), *resume])
+    return join_command_words(["alphamepol", *(word for word in arguments if word != "--resume"), *resume])
 
 
 def watch_for_signals(arguments: list[str]) -> None:
@@ -83,13 +84,14 @@ def _end_after_signal(reader: int, arguments: list[str]) -> None:
             sentence = f"interrupted; the last steps could not be saved ({error}). Continue with: {again}"
     threading.Timer(PATIENCE, os._exit, [INTERRUPTED]).start()
     begin_interrupted_end()
-    print(f"alphamepol: {sentence}", file=sys.stderr)
+    print(message_as_text(f"alphamepol: {sentence}"), file=sys.stderr)
     leave_interrupted_process()
 
 
 def leave_interrupted_process() -> None:
     """End this process and its worker processes at once. A compiled computation may go on; nobody needs its result."""
-    for process in multiprocessing.active_children():
+    kill_all_process_trees()
+    for process in multiprocessing.active_children():  # a class of the user's may have started processes
         process.kill()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -34,11 +34,14 @@ from alphamepol.cli.commands import (
 from alphamepol.cli.ending import INTERRUPTED, command_to_continue, interrupted_sentence
 from alphamepol.environments.registry import registered_class_names
 from alphamepol.errors import InputError, RunError
+from alphamepol.figures.terminal import say_in_terminal
 from alphamepol.files.atomic import count_atomic_writes
 from alphamepol.files.json_files import read_config_json
 from alphamepol.runs.interrupts import RunInterrupted
 
 INPUT_ERROR, FAILURE = 2, 1
+OUT_OF_MEMORY = "RESOURCE_EXHAUSTED", "Out of memory", "out of memory", "Unable to allocate", "bad_alloc"
+"""The words of errors by which JAX, its compiler and NumPy say that memory is exhausted."""
 
 
 def main(arguments: list[str] | None = None, *, before_interrupted_end: Callable[[], None] = lambda: None) -> int:
@@ -69,7 +72,7 @@ def main(arguments: list[str] | None = None, *, before_interrupted_end: Callable
             return _fail_in_main(f"{error.strerror}; {cure}", FAILURE)
         return _fail_in_main(f"{error.filename or 'a file'}: {error.strerror or error}", FAILURE)
     except Exception as error:
-        if not (isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)):
+        if not (isinstance(error, MemoryError) or any(word in str(error) for word in OUT_OF_MEMORY)):
             raise
         return _fail_in_main("there is not enough memory; use fewer --seeds, or smaller networks or samples", FAILURE)
     return 0
@@ -153,5 +156,5 @@ def _parse_main_with_defaults(arguments: list[str], defaults: Defaults) -> Any:
 
 
 def _fail_in_main(sentence: str, status: int) -> int:
-    Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"alphamepol: {sentence}")
+    say_in_terminal(Console(stderr=True), f"alphamepol: {sentence}")
     return status

@@ -1,1 +1,1 @@
-"""Tools for computing: random keys, mapping over seeds and rows, devices, the machine, and a stopwatch."""
+"""Tools for computing: random keys, mapping over seeds and rows, devices, the machine, processes, and a stopwatch."""

@@ -6,6 +6,8 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
+from alphamepol.compute.process_tree import worker_process_numbers
+
 CACHE_BYTES = 2**30
 """The largest size of the cache of compiled programs. The programs that were not used for longest are removed first."""
 
@@ -48,9 +50,7 @@ def machine_memory_of_process(*, peak: bool = False) -> int:
 
     Return 0 if the system has no /proc.
     """
-    import multiprocessing  # `--help` starts earlier without it
-
-    numbers = os.getpid(), *(child.pid for child in multiprocessing.active_children())
+    numbers = os.getpid(), *worker_process_numbers()
     lines = [line for number in numbers for line in _machine_lines(Path(f"/proc/{number}/status"))]
     field = "VmHWM:" if peak else "VmRSS:"
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(field))

@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from alphamepol.compute.squares import exponent_for_squares
+
 DEPENDENT = 1e-5
 """The smallest share of a column's length that must remain once its components along earlier columns are removed."""
 
@@ -28,5 +30,7 @@ def orthonormal(matrix: Float[Array, "rows columns"]) -> Float[Array, "rows colu
         left = length > least
         return done.at[:, j].set(jnp.where(left, column / jnp.where(left, length, 1.0), 0.0))
 
+    # The lengths of columns do not matter, but their squares must be numbers.
+    matrix = jnp.ldexp(matrix, -exponent_for_squares(jnp.max(jnp.abs(matrix), axis=0)))
     with jax.default_matmul_precision("highest"):
         return jax.lax.fori_loop(0, matrix.shape[1], settle, matrix)

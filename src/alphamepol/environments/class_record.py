@@ -11,9 +11,23 @@ import numpy as np
 from alphamepol.environments.host import AnyClass, HostClass
 from alphamepol.environments.registry import find_registered_class
 from alphamepol.errors import InputError
+from alphamepol.files.json_files import value_has_type
 
-LARGEST_SPACE = 10**8
-"""The most numbers of an observation or action that a record may ask for."""
+RECORDED: dict[str, Any] = {
+    "class": str,
+    "members": list[str],
+    "probabilities": list[float | int],
+    "observation_space": dict[str, Any],
+    "action_space": dict[str, Any],
+    "entropy_names": list[str],
+    "units": list[float | int] | None,
+    "entropy_ceilings": list[float | int | None],
+    "time_limit": float | int | None,
+    "maps": list[dict[str, Any] | None],
+}
+"""The parts of class.json that commands read, with their types."""
+LARGEST_SPACE = 2**25
+"""The most bytes of an observation or action that a record may describe."""
 
 
 def record_class(environment_class: AnyClass, units: Sequence[float] | None) -> dict[str, Any]:
@@ -43,6 +57,17 @@ def record_class(environment_class: AnyClass, units: Sequence[float] | None) -> 
     }
 
 
+def check_class_record(record: dict[str, Any]) -> None:
+    """Raise ValueError if the content of a class.json is not what `record_class` returns."""
+    for name, kind in RECORDED.items():
+        if not value_has_type(record.get(name), kind):
+            raise ValueError(f"its {name} is {record.get(name)!r:.80}")
+    if not len(record["members"]) == len(record["probabilities"]) == len(record["entropy_ceilings"]):
+        raise ValueError("it has not one probability and one ceiling for each member")
+    if not all(unit > 0 for unit in record["units"] or ()):
+        raise ValueError("its units are not all above 0")
+
+
 def recorded_spaces(record: dict[str, Any]) -> tuple[gymnasium.Space, gymnasium.Space]:
     """Return the observation space and the action space of a recorded class.
 
@@ -50,7 +75,7 @@ def recorded_spaces(record: dict[str, Any]) -> tuple[gymnasium.Space, gymnasium.
     """
     try:
         return _recorded_space(record["observation_space"]), _recorded_space(record["action_space"])
-    except (KeyError, TypeError, ValueError, AssertionError) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, AssertionError, AttributeError) as error:
         raise InputError(f"run: its class.json does not describe spaces ({error})") from error
 
 
@@ -81,10 +106,15 @@ def _recorded_space(record: dict[str, Any]) -> gymnasium.Space:
     if record["kind"] != "Box":
         raise ValueError(f"its kind is {record['kind']!r}")
     shape, dtype = tuple(int(size) for size in record["shape"]), np.dtype(record["dtype"])
-    if math.prod(shape) > LARGEST_SPACE:
-        raise ValueError(f"its shape is {shape}, which is too large")
+    if dtype.kind not in "fiub" or str(dtype) != record["dtype"]:
+        raise ValueError(f"its dtype is {record['dtype']!r:.80}")
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > LARGEST_SPACE:
+        raise ValueError(f"its shape is {shape}, which is not possible or too large")
     ends = []
     for name, infinite in (("low", -math.inf), ("high", math.inf)):
-        bounds = record[name] if isinstance(record[name], list) else [record[name]] * math.prod(shape)
-        ends.append(np.array([infinite if bound is None else bound for bound in bounds], dtype).reshape(shape))
+        if isinstance(record[name], list):
+            bounds = [infinite if bound is None else bound for bound in record[name]]
+            ends.append(np.array(bounds, dtype).reshape(shape))
+        else:
+            ends.append(np.full(shape, infinite if record[name] is None else record[name], dtype))
     return gymnasium.spaces.Box(*ends, dtype=dtype.type)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from alphamepol.environments.maps import Map
 from alphamepol.errors import InputError
+from alphamepol.files.names import name_as_text
 
 
 class Member(eqx.Module):
@@ -213,6 +214,6 @@ def check_entropy_names(names: Sequence[str], features: int) -> None:
         raise InputError(f"entropy_names: {names!r} was given; give a tuple of names, e.g. ('position', 'speed')")
     if names and len(names) != features:
         raise InputError(
-            f"entropy_names: {', '.join(names)} was given; a particle has {features} "
+            f"entropy_names: {', '.join(map(name_as_text, names))} was given; a particle has {features} "
             f"feature{'s' * (features > 1)}, and each needs one name"
         )

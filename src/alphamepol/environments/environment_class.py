@@ -18,6 +18,8 @@ from alphamepol.compute.trees import stack_trees, take_from_trees
 from alphamepol.environments.cmp import CMP
 from alphamepol.errors import InputError
 from alphamepol.files.arrays import pack_arrays
+from alphamepol.files.json_files import from_json, to_json
+from alphamepol.files.names import WIDTH, name_as_text
 
 AnyMember = TypeVar("AnyMember", bound=CMP)
 
@@ -68,7 +70,7 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
     ):
         if not members:
             raise InputError("members: a class needs at least one member")
-        self.names = tuple(members)
+        self.names = check_member_names(members)
         self.name = name
         self.members = _stack_members_of_class(members)
         uniform = [1.0 / len(members)] * len(members)
@@ -108,9 +110,26 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
 def repr_of_class(environment_class: Any, most: int = 20) -> str:
     """Return a short text about a class: its name, and at most `most` members with their probabilities."""
     pairs = zip(environment_class.names, environment_class.probabilities, strict=True)
-    members = [f"{name}: {probability:g}" for name, probability in pairs]
+    members = [f"{name_as_text(name, WIDTH)}: {probability:g}" for name, probability in pairs]
     more = [f"and {len(members) - most} more"] if len(members) > most else []
     return f"{type(environment_class).__name__}({environment_class.name!r}, {', '.join(members[:most] + more)})"
+
+
+def check_member_names(members: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of members, or raise an `InputError` if a name is no text that JSON can hold.
+
+    JSON changes numbers into texts, and two halves of a surrogate pair into one character. A run could not find such
+    members in its own files.
+    """
+    for name in members:
+        if not isinstance(name, str) or from_json(to_json(name)) != name:
+            raise InputError(f"members: {name!r} was given as a name; give a text that JSON can hold")
+    return tuple(members)
+
+
+def list_member_names(names: Sequence[str]) -> str:
+    """Return the names of members for a message."""
+    return ", ".join(name_as_text(name, WIDTH) for name in names)
 
 
 def find_member_of_class(which: str | int | np.integer | Array, names: Sequence[str], class_name: str) -> int:
@@ -119,7 +138,8 @@ def find_member_of_class(which: str | int | np.integer | Array, names: Sequence[
         if which not in names:
             hint = difflib.get_close_matches(which, names, 1)
             nearest = f"; did you mean {hint[0]!r}?" if hint else ""
-            raise InputError(f"member: class {class_name} has no member {which!r}, only {', '.join(names)}{nearest}")
+            known = list_member_names(names)
+            raise InputError(f"member: class {class_name} has no member {which!r}, only {known}{nearest}")
         return names.index(which)
     number = operator.index(which)
     if not 0 <= number < len(names):
@@ -136,7 +156,8 @@ def check_class_probabilities(probabilities: Sequence[float], names: Sequence[st
     """Return the probabilities as floats, or raise an `InputError` if they are no distribution over the members."""
     given = " ".join(f"{p:g}" for p in probabilities)
     if len(probabilities) != len(names):
-        raise InputError(f"probabilities: {given} was given; one number per member is needed ({', '.join(names)})")
+        known = list_member_names(names)
+        raise InputError(f"probabilities: {given} was given; one number per member is needed ({known})")
     if not all(math.isfinite(p) and p >= 0 for p in probabilities):
         raise InputError(f"probabilities: {given} was given; each must be between 0 and 1")
     if abs(math.fsum(probabilities) - 1.0) > 1e-6:

@@ -11,18 +11,25 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-SHOWN: set[str] = set()
-"""The warnings that this process has shown, without their numbers, such as the time of a simulation."""
+from alphamepol.files.names import WIDTH, message_as_text, name_as_text
+
+SHOWN: set[tuple[str, str]] = set()
+"""The warnings that this process has shown, without their numbers, such as the time of a simulation.
+
+Each has the name of a member, which is empty if the warning is shown for one member only."""
 
 
-def show_environment_warnings(said: Iterable[tuple[str, str]]) -> None:
-    """Show warnings, each given with the name of the member that it came from. A warning is shown only once."""
+def show_environment_warnings(said: Iterable[tuple[str, str]], *, each_member: bool = False) -> None:
+    """Show warnings, each given with the name of the member that it came from.
+
+    A warning is shown only once, or once for each member.
+    """
     for member, text in said:
         plain = re.sub(r"\x1b\[\d+m", "", text).removeprefix("WARN: ").strip()
-        kind = re.sub(r"-?\d[\d.e+-]*", "", plain)
+        kind = member if each_member else "", re.sub(r"-?\d[\d.e+-]*", "", plain)
         if kind not in SHOWN:
             SHOWN.add(kind)
-            warnings.warn(f"environment {member}: {plain}", stacklevel=2)
+            warnings.warn(message_as_text(f"environment {name_as_text(member, WIDTH)}: {plain}"), stacklevel=2)
 
 
 @contextmanager

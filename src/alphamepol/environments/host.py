@@ -19,6 +19,7 @@ from alphamepol.environments.cmp import Member
 from alphamepol.environments.environment_class import (
     EnvironmentClass,
     check_class_probabilities,
+    check_member_names,
     find_member_of_class,
     repr_of_class,
 )
@@ -229,7 +230,7 @@ class HostClass:
             raise InputError("members: a class needs at least one member")
         self.members = tuple(members.values())
         self.fleet = fleet
-        self.names = tuple(members)
+        self.names = check_member_names(members)
         self.name = name
         self.description = description
         uniform = [1.0 / len(members)] * len(members)
@@ -268,7 +269,7 @@ class HostClass:
             (str(member.observation_space), str(member.action_space), member.feature_size, member.time_limit)
             for member in self.members
         ]
-        return hashlib.sha256(f"{known} {self.description}".encode()).hexdigest()
+        return hashlib.sha256(f"{known} {self.description}".encode(errors="surrogatepass")).hexdigest()
 
 
 AnyClass = EnvironmentClass | HostClass

@@ -70,6 +70,9 @@ def nearest_neighbours(
     A particle is never its own neighbour. All methods find the same neighbours, except among particles whose distances
     are equal up to rounding. If distances are exactly equal, "matrix" takes the particles with the lowest indices.
 
+    Points in float64 are compared in float64, so that they may lie far from zero and close together. JAX usually
+    rounds float64 to float32; then NumPy and SciPy search instead.
+
     **Arguments**
 
     - `points`: the particles, of shape (particles, dimension); axes for several sets may stand in front. Neighbours
@@ -89,7 +92,8 @@ def nearest_neighbours(
 
     **Raises**
 
-    - `InputError`: if `k` is out of its range, or if `points` has fewer than two axes.
+    - `InputError`: if `k` is out of its range, if `points` has fewer than two axes or is not finite, or if a distance
+      between points in float64 is too large or too small for float32.
 
     **Example**
 
@@ -102,9 +106,7 @@ def nearest_neighbours(
     print(found.indices[:, 0])  # [1 0 1]
     ```
     """
-    points = points if isinstance(points, Array) else np.asarray(points)
-    if not jnp.issubdtype(points.dtype, jnp.floating):
-        points = points.astype(float)
+    points = _points_with_enough_bits_for_knn(points)
     if points.ndim < 2:
         raise InputError(f"points: an array of shape {points.shape} was given; it must be (particles, dimension)")
     *sets, particles, dimension = points.shape
@@ -115,15 +117,23 @@ def nearest_neighbours(
         raise InputError(
             f"neighbours: k = {k} was given for {fewest} particles; it must be at least 1 and less than those"
         )
+    if isinstance(points, np.ndarray) and not np.isfinite(points[np.asarray(valid)]).all():
+        raise InputError("points: they hold NaN or infinity; all their numbers must be finite")
     if method == "auto":
         method = best_knn_method(dimension, k, particles)
-    on_cpu = jax.default_backend() == "cpu"
-    by_lists, by_matrix = (_knn_by_top_k, _knn_by_partition) if on_cpu else (_knn_by_selection, _knn_by_bisection)
+    if jax.dtypes.canonicalize_dtype(points.dtype) != points.dtype:  # JAX would round float64 to float32
+        by_lists, by_matrix = _knn_by_tree, _knn_by_partition
+    elif jax.default_backend() == "cpu":
+        by_lists, by_matrix = _knn_by_top_k, _knn_by_partition
+    else:
+        by_lists, by_matrix = _knn_by_selection, _knn_by_bisection
     search = {"tree": _knn_by_tree, "brute": by_lists, "matrix": by_matrix}[method]
     shape = (*sets, particles)
     if method == "tree":
         points, valid = np.asarray(points), np.asarray(valid)
     radii, found = search(points.reshape(-1, particles, dimension), valid.reshape(-1, particles), k=k)
+    if radii.dtype != jax.dtypes.canonicalize_dtype(radii.dtype):
+        radii = _radii_in_float32_from_knn(np.asarray(radii))
     # `jnp.asarray` would compile a program for every shape of a NumPy array.
     found = jax.device_put(found.reshape(*shape, -1))
     return Neighbourhood(
@@ -134,6 +144,28 @@ def nearest_neighbours(
         k=k,
         dimension=dimension,
     )
+
+
+def _points_with_enough_bits_for_knn(points: Shaped[Array | np.ndarray, "..."]) -> Float[Array | np.ndarray, "..."]:
+    """Return points in float32 or float64. Integers become float64, in which even large ones keep all their digits."""
+    points = points if isinstance(points, Array) else np.asarray(points)
+    if not jnp.issubdtype(points.dtype, jnp.floating):
+        return np.asarray(points).astype(np.float64)
+    if points.dtype.itemsize in (4, 8):
+        return points
+    return points.astype(np.float32 if points.dtype.itemsize < 4 else np.float64)
+
+
+def _radii_in_float32_from_knn(radii: Float[np.ndarray, "*sets"]) -> Float[np.ndarray, "*sets"]:
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = radii.astype(np.float32)
+    lost = (np.abs(rounded) < np.finfo(np.float32).tiny) & (radii > 0) | np.isinf(rounded)
+    if lost.any():
+        raise InputError(
+            f"points: a distance of {radii[lost][0]:.3g} to the k-th neighbour is out of the range of float32; "
+            "multiply all points by a constant, which adds its logarithm per dimension to the entropy"
+        )
+    return rounded
 
 
 def best_knn_method(dimension: int, k: int, particles: int) -> Literal["tree", "brute", "matrix"]:

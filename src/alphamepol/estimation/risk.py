@@ -79,13 +79,15 @@ def cvar(h: Float[Array | np.ndarray, " count"], alpha: float) -> Float[Array, "
     return jnp.mean(jnp.sort(h)[: risk_tail_count(alpha, len(h))])
 
 
-def weighted_cvar(h: Float[np.ndarray, " count"], weights: Float[np.ndarray, " count"], alpha: float) -> float:
-    """Return CVaR_α of values that have probabilities.
+def weighted_cvar(
+    h: Float[np.ndarray, " count"], weights: Float[np.ndarray, "*rows count"], alpha: float
+) -> Float[np.ndarray, "*rows"]:
+    """Return CVaR_α of values that have probabilities, for each row of probabilities.
 
     This is the mean of the lowest values whose probabilities add up to α. The last of these values may count in part.
     """
     order = np.argsort(h)
-    shares = np.asarray(weights, np.float64)[order] / np.sum(weights)
-    before = np.cumsum(shares) - shares
+    shares = np.asarray(weights, np.float64)[..., order] / np.sum(weights, axis=-1, keepdims=True)
+    before = np.cumsum(shares, axis=-1) - shares
     taken = np.clip(alpha - before, 0.0, shares)
-    return float(np.sum(taken * np.asarray(h, np.float64)[order]) / np.sum(taken))
+    return np.asarray(np.sum(taken * np.asarray(h, np.float64)[order], axis=-1) / np.sum(taken, axis=-1))

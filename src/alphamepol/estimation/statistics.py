@@ -1,4 +1,7 @@
-"""Bootstrap intervals over seeds and tasks, and comparisons of methods."""
+"""Bootstrap intervals over seeds and tasks, and comparisons of methods.
+
+`bootstrap_interval` makes every interval of the package. The other functions say what is resampled.
+"""
 
 import dataclasses
 from collections.abc import Callable, Hashable, Sequence
@@ -10,6 +13,13 @@ from jaxtyping import Float, Int
 from scipy.special import stdtrit
 
 RESAMPLES = 10_000
+"""The number of resamples of an interval. A verdict whose interval ends near its limit takes more."""
+MOST_RESAMPLES = 1024 * RESAMPLES
+BOOTSTRAP_SEED = 0
+ENDS = (0.025, 0.975)
+"""The quantiles of the resamples that are the ends of an interval."""
+SIMULATION_ERRORS = 3.0
+"""The number of standard errors by which the ends of an interval may differ from those of infinitely many resamples."""
 FEWEST = 3
 """The fewest seeds, tasks or mini-batches from which an interval is computed.
 
@@ -88,6 +98,10 @@ class Estimate:
     """The ends of the interval; None if fewer than three seeds or tasks could be resampled."""
     values: tuple[float, ...] = ()
     """The two numbers behind a mean of two; otherwise empty."""
+    simulation_errors: tuple[float, float] | None = None
+    """How far each end may be from the end that infinitely many resamples would give; None without an interval."""
+    resamples: int = 0
+    """The number of resamples behind the interval."""
 
     @property
     def text(self) -> str:
@@ -126,77 +140,187 @@ def weighted_interquartile_mean(
     return inside @ values[order] / 0.5
 
 
-def estimate_statistic(sample: Sample, statistic: Statistic = weighted_mean) -> Estimate:
-    """Estimate a statistic of a sample, with its interval."""
-    value = float(statistic(sample.values, np.ones((1, len(sample.values))))[0])
-    if sample.units < FEWEST:
+@dataclass(frozen=True)
+class BootstrapDraws:
+    """The random draws of some resamples."""
+
+    random: np.random.Generator
+    resamples: int
+
+    def counts(self, units: int) -> Float[np.ndarray, "resamples units"]:
+        """Draw how often each unit occurs in each resample. Means are then one matrix product."""
+        return self.random.multinomial(units, np.full(units, 1 / units), self.resamples).astype(float)
+
+    def deviations(self, units: int) -> Float[np.ndarray, "resamples units"]:
+        """Draw how much more or less often than once each unit occurs, times `bootstrap_inflation`."""
+        return bootstrap_inflation(units) * (self.counts(units) - 1)
+
+
+@dataclass(frozen=True)
+class BootstrapInterval:
+    """The 95 % intervals of a number, or of each number of an array."""
+
+    low: Float[np.ndarray, "*shape"]
+    high: Float[np.ndarray, "*shape"]
+    errors: Float[np.ndarray, "2 *shape"]
+    """How far the ends may be from those of infinitely many resamples: `SIMULATION_ERRORS` standard errors."""
+    resamples: int
+
+
+def bootstrap_interval(
+    resample: Callable[[BootstrapDraws], Float[np.ndarray, "resamples *shape"]],
+    settled: Callable[[BootstrapInterval], bool] | None = None,
+) -> BootstrapInterval:
+    """Return the 95 % interval of a number, or of each number of an array. All intervals are made here.
+
+    `resample` computes the number in every resample, from draws that widen the interval (`BootstrapDraws.deviations`),
+    or it widens the results (`widened_resamples`). If `settled` is given, resamples are added until it returns True of
+    the interval, or until there are `MOST_RESAMPLES`. A resample whose number is NaN does not count.
+    """
+    random, parts = np.random.default_rng(BOOTSTRAP_SEED), []
+    while True:
+        # The number of resamples grows by a factor of 4. Small parts keep the draws out of memory.
+        parts += [resample(BootstrapDraws(random, RESAMPLES)) for _ in range(3 * len(parts) or 1)]
+        interval = _bootstrap_interval_of_resamples(np.concatenate(parts))
+        if settled is None or settled(interval) or interval.resamples >= MOST_RESAMPLES:
+            return interval
+
+
+def _bootstrap_interval_of_resamples(resampled: Float[np.ndarray, "resamples *shape"]) -> BootstrapInterval:
+    """Return the interval between two quantiles of the resamples, with the errors of its ends.
+
+    The share of n resamples below the true p-quantile has the standard error √(p (1 − p) / n). So the quantiles at p
+    plus and minus a few such errors enclose the true end, whatever the distribution is.
+    """
+    ends = np.array(ENDS)
+    reach = SIMULATION_ERRORS * np.sqrt(ends * (1 - ends) / len(resampled))
+    quantile = np.nanquantile if np.isnan(resampled).any() else np.quantile
+    found = quantile(resampled, np.concatenate([ends, np.clip([ends - reach, ends + reach], 0, 1).ravel()]), axis=0)
+    low, high = found[:2]
+    errors = np.maximum(found[:2] - found[2:4], found[4:] - found[:2])
+    return BootstrapInterval(np.asarray(low), np.asarray(high), errors, len(resampled))
+
+
+def bootstrap_inflation(units: int) -> float:
+    """Return the factor that widens a 95 % bootstrap interval of a mean of few seeds or tasks.
+
+    The bootstrap alone understates the error: it divides by n instead of n − 1, and ignores Student's t distribution.
+    The factor of a single unit is 1: its interval has no width.
+    """
+    if units == 1:
+        return 1.0
+    return float(np.sqrt(units / (units - 1)) * stdtrit(units - 1, 0.975) / stdtrit(np.inf, 0.975))
+
+
+def widened_resamples(
+    value: float, resampled: Float[np.ndarray, " resamples"], units: int
+) -> Float[np.ndarray, " resamples"]:
+    """Widen the results of resamples about the number itself.
+
+    This is for statistics that need weights of at least 0. `BootstrapDraws.counts` gives them, but does not widen.
+    """
+    return value + bootstrap_inflation(units) * (resampled - value)
+
+
+def estimate_statistic(sample: Sample, statistic: Statistic = weighted_mean, units: int | None = None) -> Estimate:
+    """Estimate a statistic of a sample, with its interval.
+
+    A statistic of a part of the sample needs `units`, the number of seeds or tasks in that part. Its interval is
+    widened for so few.
+    """
+    value, units = float(statistic(sample.values, np.ones((1, len(sample.values))))[0]), units or sample.units
+    if units < FEWEST:
         return Estimate(value, None, tuple(sample.values.tolist()) if len(sample.values) == 2 else ())
-    random = np.random.default_rng(0)
     if statistic is weighted_mean:
-        return Estimate(
-            value, _bootstrap_interval_ends(weighted_mean(sample.values, _bootstrap_weights(sample, random)))
-        )
-    # Weights must not be negative here, so the correction for few units is made afterwards.
-    tasks = _bootstrap_draws(sample.task_count, random)[:, sample.tasks]
-    seeds = _bootstrap_draws(sample.seed_count, random)[:, sample.seeds] if sample.crossed else 1.0
-    resampled = statistic(sample.values, tasks * seeds)
-    return Estimate(value, _bootstrap_interval_ends(value + bootstrap_inflation(sample.units) * (resampled - value)))
+        return dataclasses.replace(contrast_statistic([(1.0, sample)]), value=value)
+
+    def resample(draws: BootstrapDraws) -> Float[np.ndarray, " resamples"]:
+        tasks = draws.counts(sample.task_count)[:, sample.tasks]
+        seeds = draws.counts(sample.seed_count)[:, sample.seeds] if sample.crossed else 1.0
+        return widened_resamples(value, statistic(sample.values, tasks * seeds), units)
+
+    return _estimate_with_interval(value, bootstrap_interval(resample))
 
 
-def contrast_statistic(terms: Sequence[tuple[float, Sample]], together: Sequence[Hashable] | None = None) -> Estimate:
+def contrast_statistic(
+    terms: Sequence[tuple[float, Sample]],
+    together: Sequence[Hashable] | None = None,
+    settled: Callable[[Estimate], bool] | None = None,
+) -> Estimate:
     """Estimate a sum of the means of samples, each times a factor. The factors 1 and −1 give a difference.
 
     Seeds are resampled separately in each sample. They are resampled together in samples of one run, to which
     `together` gives the same name. Samples with the same number of tasks are taken to have the same tasks, which
     are resampled together. If the factors of such samples cancel, the mean of each task is subtracted first, so that
     methods are compared on the same tasks.
+
+    If `settled` is given, resamples are added until it returns True of the estimate (`bootstrap_interval`).
     """
-    random = np.random.default_rng(0)
-    names = list(together or range(len(terms)))
     value = sum(factor * float(sample.values.mean()) for factor, sample in terms)
     if any(sample.units < FEWEST for _, sample in terms):
         return Estimate(value, None)
-    resampled = np.zeros(RESAMPLES)
-    seeds: dict[tuple[Hashable, int], Float[np.ndarray, "resamples seeds"]] = {}
-    for count in sorted({sample.task_count for _, sample in terms}):
-        alike = [(factor, sample, name) for (factor, sample), name in zip(terms, names, strict=True)]
-        alike = [(factor, sample, name) for factor, sample, name in alike if sample.task_count == count]
-        common = np.zeros(count)
-        if abs(sum(factor for factor, _, _ in alike)) < 1e-9:
-            common = np.mean([sample.task_means for _, sample, _ in alike], axis=0)
-        tasks = _bootstrap_draws(count, random)
-        for factor, sample, name in alike:
-            drawn = seeds.setdefault((name, sample.seed_count), _bootstrap_draws(sample.seed_count, random))
-            weights = _bootstrap_weights(sample, random, tasks, drawn)
-            resampled += factor * weighted_mean(sample.values - common[sample.tasks], weights)
-    return Estimate(value, _bootstrap_interval_ends(resampled))
+    names = list(together or range(len(terms)))
+    groups: dict[int, list[tuple[float, Sample, Hashable]]] = {}
+    for (factor, sample), name in zip(terms, names, strict=True):
+        groups.setdefault(sample.task_count, []).append((factor, sample, name))
+
+    def resample(draws: BootstrapDraws) -> Float[np.ndarray, " resamples"]:
+        resampled = np.zeros(draws.resamples)
+        seeds: dict[tuple[Hashable, int], Float[np.ndarray, "resamples seeds"]] = {}
+        for count, alike in sorted(groups.items()):
+            common = np.zeros(count)
+            if abs(sum(factor for factor, _, _ in alike)) < 1e-9:
+                common = np.mean([sample.task_means for _, sample, _ in alike], axis=0)
+            tasks = draws.deviations(count)
+            for factor, sample, name in alike:
+                drawn = seeds.setdefault((name, sample.seed_count), draws.deviations(sample.seed_count))
+                weights = np.ones((draws.resamples, len(sample.values)))
+                weights += tasks[:, sample.tasks]
+                if sample.crossed:
+                    weights += drawn[:, sample.seeds]
+                resampled += factor * weighted_mean(sample.values - common[sample.tasks], weights)
+        return resampled
+
+    enough = None if settled is None else lambda interval: settled(_estimate_with_interval(value, interval))
+    return _estimate_with_interval(value, bootstrap_interval(resample, enough))
 
 
 def probability_of_improvement(first: Sample, second: Sample) -> Estimate:
     """Estimate the probability that a number of `first` is above one of `second` in the same task; ties count half."""
-    random = np.random.default_rng(0)
-    tasks = _bootstrap_draws(first.task_count, random)
-    seeds = [
-        _bootstrap_draws(sample.seed_count, random)[:, sample.seeds]
-        if sample.crossed
-        else np.ones((RESAMPLES, len(sample.values)))
-        for sample in (first, second)
-    ]
-    # The first row of weights is 1 everywhere, which stands for the samples themselves.
-    tasks, *seeds = (np.concatenate([np.ones((1, part.shape[1])), part]) for part in (tasks, *seeds))
-    wins, pairs = np.zeros(len(tasks)), np.zeros(len(tasks))
-    for task in range(first.task_count):
-        mine, other = first.tasks == task, second.tasks == task
-        won = (np.sign(first.values[mine][:, None] - second.values[other][None]) + 1) / 2
-        weights = seeds[0][:, mine], seeds[1][:, other]
-        wins += tasks[:, task] * np.einsum("ri,ij,rj->r", weights[0], won, weights[1])
-        pairs += tasks[:, task] * weights[0].sum(axis=1) * weights[1].sum(axis=1)
-    shares = np.divide(wins, pairs, out=np.full(len(tasks), np.nan), where=pairs > 0)
-    value, units = float(shares[0]), min(first.units, second.units)
+    samples, task_count = (first, second), first.task_count
+
+    def improved_share(
+        tasks: Float[np.ndarray, "rows tasks"], *seeds: Float[np.ndarray, "rows _"]
+    ) -> Float[np.ndarray, " rows"]:
+        """Return the share of pairs in which the first number is larger, for each row of weights."""
+        wins, pairs = np.zeros(len(tasks)), np.zeros(len(tasks))
+        for task in range(task_count):
+            mine, other = first.tasks == task, second.tasks == task
+            won = (np.sign(first.values[mine][:, None] - second.values[other][None]) + 1) / 2
+            weights = seeds[0][:, mine], seeds[1][:, other]
+            wins += tasks[:, task] * np.einsum("ri,ij,rj->r", weights[0], won, weights[1])
+            pairs += tasks[:, task] * weights[0].sum(axis=1) * weights[1].sum(axis=1)
+        return np.divide(wins, pairs, out=np.full(len(tasks), np.nan), where=pairs > 0)
+
+    value = float(improved_share(np.ones((1, task_count)), *(np.ones((1, len(one.values))) for one in samples))[0])
+    units = min(first.units, second.units)
     if units < FEWEST:
         return Estimate(value, None)
-    low, high = _bootstrap_interval_ends(value + bootstrap_inflation(units) * (shares[1:] - value))
-    return Estimate(value, (max(0.0, low), min(1.0, high)))
+
+    def resample(draws: BootstrapDraws) -> Float[np.ndarray, " resamples"]:
+        tasks = draws.counts(task_count)
+        seeds = (
+            draws.counts(one.seed_count)[:, one.seeds] if one.crossed else np.ones((draws.resamples, len(one.values)))
+            for one in samples
+        )
+        return np.clip(widened_resamples(value, improved_share(tasks, *seeds), units), 0.0, 1.0)
+
+    return _estimate_with_interval(value, bootstrap_interval(resample))
+
+
+def _estimate_with_interval(value: float, interval: BootstrapInterval) -> Estimate:
+    ends, errors = (float(interval.low), float(interval.high)), (float(interval.errors[0]), float(interval.errors[1]))
+    return Estimate(value, ends, simulation_errors=errors, resamples=interval.resamples)
 
 
 def estimate_of_minibatches(values: Float[np.ndarray, "seeds minibatches"]) -> Estimate:
@@ -206,60 +330,19 @@ def estimate_of_minibatches(values: Float[np.ndarray, "seeds minibatches"]) -> E
     return dataclasses.replace(estimate_statistic(Sample.of_seeds(values[0])), values=())
 
 
-def bootstrap_inflation(units: int) -> float:
-    """Return the factor, above 1, that widens a 95 % bootstrap interval of a mean of few seeds or tasks.
-
-    The bootstrap alone understates the error: it divides by n instead of n − 1, and ignores Student's t distribution.
-    """
-    return float(np.sqrt(units / (units - 1)) * stdtrit(units - 1, 0.975) / stdtrit(np.inf, 0.975))
+def mean_with_bootstrap_interval(values: Float[np.ndarray, " samples"]) -> dict[str, Any]:
+    """Return the mean and its 95 % bootstrap interval, for JSON. The interval of fewer than three values is None."""
+    found = estimate_statistic(Sample.of_seeds(values))
+    return {"mean": float(values.mean()), "interval": found.to_dict()["interval"]}
 
 
-def bootstrap_interval(
+def intervals_of_means(
     values: Float[np.ndarray, "samples *rest"],
 ) -> tuple[Float[np.ndarray, "*rest"], Float[np.ndarray, "*rest"]]:
-    """Return the ends of the 95 % bootstrap interval of the mean over the first axis.
+    """Return the ends of the 95 % bootstrap intervals of the means over the first axis.
 
     The interval of a single value, or of equal values, has width 0.
     """
     samples, flat = len(values), values.reshape(len(values), -1)
-    mean, factor = flat.mean(axis=0), bootstrap_inflation(samples) if samples > 1 else 1.0
-    means = mean + factor * (_bootstrap_draws(samples, np.random.default_rng(0)) @ flat / samples - mean)
-    low, high = np.quantile(means, [0.025, 0.975], axis=0)
-    return low.reshape(values.shape[1:]), high.reshape(values.shape[1:])
-
-
-def _bootstrap_draws(count: int, random: np.random.Generator) -> Float[np.ndarray, "resamples count"]:
-    """Draw how often each of `count` units occurs in each resample. Means are then one matrix product."""
-    return random.multinomial(count, np.full(count, 1 / count), RESAMPLES).astype(float)
-
-
-def _bootstrap_weights(
-    sample: Sample,
-    random: np.random.Generator,
-    tasks: Float[np.ndarray, "resamples tasks"] | None = None,
-    seeds: Float[np.ndarray, "resamples seeds"] | None = None,
-) -> Float[np.ndarray, "resamples values"]:
-    """Return the weight of each number in each resample.
-
-    The weight is 1 plus a term for its task and a term for its seed. A term says how much more or less often than once
-    the task or seed was drawn, times `bootstrap_inflation`.
-    """
-    weights = np.ones((RESAMPLES, len(sample.values)))
-    if sample.task_count > 1:
-        tasks = _bootstrap_draws(sample.task_count, random) if tasks is None else tasks
-        weights += bootstrap_inflation(sample.task_count) * (tasks - 1)[:, sample.tasks]
-    if sample.crossed and sample.seed_count > 1:
-        seeds = _bootstrap_draws(sample.seed_count, random) if seeds is None else seeds
-        weights += bootstrap_inflation(sample.seed_count) * (seeds - 1)[:, sample.seeds]
-    return weights
-
-
-def _bootstrap_interval_ends(resampled: Float[np.ndarray, " resamples"]) -> tuple[float, float]:
-    low, high = np.nanquantile(resampled, [0.025, 0.975])
-    return float(low), float(high)
-
-
-def mean_with_bootstrap_interval(values: Float[np.ndarray, " samples"]) -> dict[str, Any]:
-    """Return the mean and its 95 % bootstrap interval, for JSON. The interval of fewer than three values is None."""
-    interval = [float(end) for end in bootstrap_interval(values)] if len(values) >= FEWEST else None
-    return {"mean": float(values.mean()), "interval": interval}
+    found = bootstrap_interval(lambda draws: flat.mean(axis=0) + draws.deviations(samples) @ flat / samples)
+    return found.low.reshape(values.shape[1:]), found.high.reshape(values.shape[1:])

@@ -22,8 +22,11 @@ from alphamepol.errors import InputError
 from alphamepol.figures.heat_maps import draw_heat_maps, draw_trails_like_heat_maps
 from alphamepol.figures.histogram import draw_entropy_histogram
 from alphamepol.figures.tables import comparison_table, evaluation_table
+from alphamepol.figures.terminal import say_in_terminal
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
+from alphamepol.files.names import WIDTH, join_path_words, name_as_path, name_as_text
+from alphamepol.files.reading import check_folder_is_plain
 from alphamepol.measuring.exploration import Evaluation, measure_exploration
 from alphamepol.measuring.particles import class_particle_units
 from alphamepol.policies.policy import Policy
@@ -144,16 +147,19 @@ def evaluate(
     path = Path(folder) if folder else _default_folder_of_evaluate(sources, class_name)
     if (path / "config.json").exists():
         raise InputError(f"folder: {path} holds a run; choose another --folder")
-    console = Console(quiet=quiet)
+    check_folder_is_plain(path if folder else path.parent, folders=["figures" if folder else path.name])
+    console = Console(quiet=quiet, markup=False, emoji=False)
+    shown_class = name_as_text(class_name, WIDTH)
     evaluations = _evaluate_each_source(sources, make_class(environment_class, config.probabilities), config, console)
     _draw_evaluated_sources(evaluations, environment_class, path / "figures")
     summary = _summarise_evaluated_sources(sources, evaluations, config, class_name)
     write_atomically(path / "summary.json", to_json(summary))
     if len(sources) == 1:
         ((label, evaluation),) = evaluations.items()
-        console.print(evaluation_table(evaluation, f"{label} ({sources[0].name}) in {class_name}"))
+        shown = f"{name_as_text(label, WIDTH)} ({name_as_text(sources[0].name)}) in {shown_class}"
+        console.print(evaluation_table(evaluation, shown))
     else:
-        console.print(comparison_table(evaluations, f"state entropy in {class_name}"))
+        console.print(comparison_table(evaluations, f"state entropy in {shown_class}"))
     return Evaluated(path, evaluations, summary)
 
 
@@ -192,7 +198,9 @@ def _evaluate_each_source(
     evaluations: dict[str, Evaluation] = {}
     units = class_particle_units(environment_class, config) if config.normalise else None
     for source, label in zip(sources, distinct_source_labels(sources), strict=True):
-        track = partial(track_progress, description=f"evaluating {label} in each member", console=console)
+        track = partial(
+            track_progress, description=f"evaluating {name_as_text(label, WIDTH)} in each member", console=console
+        )
         with jax.default_matmul_precision(config.matmul_precision):
             evaluations[label] = measure_exploration(
                 source.policies,
@@ -204,7 +212,7 @@ def _evaluate_each_source(
                 track=track,
             )
     if any(evaluation.feature_noise > config.feature_noise for evaluation in evaluations.values()):
-        console.print(f"particles coincide: noise of {NOISE_IF_COINCIDING:g} particle units is added", highlight=False)
+        say_in_terminal(console, f"particles coincide: noise of {NOISE_IF_COINCIDING:g} particle units is added")
         if len(sources) > 1:
             return _evaluate_each_source(sources, environment_class, settings_with_noise(config), console)
     return evaluations
@@ -227,7 +235,7 @@ def _default_folder_of_evaluate(sources: Sequence[Source], class_name: str) -> P
     if len(sources) > 1:
         return default_run_folder(name, joined_source_names(sources))
     path = Path(sources[0].name)
-    return path / name if path.is_dir() else path.with_name(f"{path.stem}-{name}")
+    return path / name if path.is_dir() else path.with_name(join_path_words(name_as_path(path.stem), name))
 
 
 def _summarise_evaluated_sources(

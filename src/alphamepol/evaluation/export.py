@@ -8,7 +8,7 @@ from alphamepol.environments.make import make_class
 from alphamepol.errors import InputError
 from alphamepol.files.atomic import write_atomically
 from alphamepol.policies.files import save_policy
-from alphamepol.policies.shape import check_policy_shape
+from alphamepol.policies.shape import PolicyShape, check_policy_fits, check_policy_shape
 from alphamepol.policies.stable_baselines3 import to_sb3_zip
 from alphamepol.policies.unscaled import unscaled_policy
 from alphamepol.runs.sources import (
@@ -78,7 +78,9 @@ def export(
         save_policy(unscaled_policy(policy) if policy.trunk is None else policy, out)
         return
     if environment_class is None and source.class_record is not None:
-        write_atomically(out, to_sb3_zip(policy, *recorded_spaces(source.class_record)))
+        spaces = recorded_spaces(source.class_record)
+        check_policy_fits(policy, PolicyShape.of_spaces(*spaces), f"the class in class.json of {run}")
+        write_atomically(out, to_sb3_zip(policy, *spaces))
         return
     if environment_class is None and source.class_name is None:
         raise InputError(f"class: none was given, and the policy file {run} does not name one; give it with --class")

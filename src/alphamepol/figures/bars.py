@@ -9,7 +9,15 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from alphamepol.estimation.statistics import Estimate
-from alphamepol.figures.style import FORMATS, STYLE, save_figure_in_style, style_colours_of, write_csv_of_figure
+from alphamepol.figures.style import (
+    FORMATS,
+    STYLE,
+    member_in_figure,
+    name_in_figure,
+    save_figure_in_style,
+    style_colours_of,
+    write_csv_of_figure,
+)
 
 
 def draw_bars(
@@ -46,7 +54,7 @@ def draw_bars(
                     found.value,
                     0.92 * width,
                     color=colours[one],
-                    label=one if one not in _labels_of_bars(axes) else None,
+                    label=name_in_figure(one) if name_in_figure(one) not in _labels_of_bars(axes) else None,
                 )
                 error = np.maximum([[found.value - low], [high - found.value]], 0.0)
                 if found.interval:
@@ -57,7 +65,7 @@ def draw_bars(
                 axes.plot([place - 0.45, place + 0.45], [levels[group]] * 2, "k--", linewidth=0.9)
                 rows.append((group, "ceiling", levels[group], levels[group], levels[group]))
         axes.axhline(0.0, color="black", linewidth=0.6)
-        axes.set_xticks(range(len(groups)), list(groups))
+        axes.set_xticks(range(len(groups)), [member_in_figure(group) for group in groups])
         axes.set(ylabel=ylabel, xlim=(-0.6, len(groups) - 0.4))
         figure.legend(loc="outside upper center", ncols=min(int(size // 1.6), len(series)))
         save_figure_in_style(figure, folder, name, FORMATS)

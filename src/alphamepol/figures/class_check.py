@@ -12,7 +12,15 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from alphamepol.figures.style import COLOURS, STYLE, WALL_COLOUR, save_figure_in_style, write_csv_of_figure
+from alphamepol.figures.style import (
+    COLOURS,
+    STYLE,
+    WALL_COLOUR,
+    member_in_figure,
+    name_in_figure,
+    save_figure_in_style,
+    write_csv_of_figure,
+)
 from alphamepol.figures.tables import MOST
 from alphamepol.measuring.sensitivity import Learned, Sensitivity
 
@@ -51,7 +59,8 @@ def draw_class_check_entropies(found: MemberEntropies, folder: Path, name: str) 
             left.plot([low[i], high[i]], [i, i], color=colour, linewidth=4, alpha=0.6, solid_capstyle="butt")
             left.plot(means[i], i, "|", color="black", markersize=9)
             left.plot(found.ceilings[i], i, "D", color=WALL_COLOUR, markersize=4)
-        left.set(yticks=rows, yticklabels=members, xlabel=f"entropy of a mini-batch under {found.policy}")
+        names = [member_in_figure(member) for member in members]
+        left.set(yticks=rows, yticklabels=names, xlabel=f"entropy of a mini-batch under {name_in_figure(found.policy)}")
         left.invert_yaxis()
         places = np.arange(len(members))
         right.barh(places - 0.18, np.array(found.probabilities[:MOST]), 0.34, color=COLOURS[8], label="drawn")
@@ -78,12 +87,13 @@ def draw_class_check_stability(panels: Sequence[Panel], members: Sequence[str], 
     """Draw the entropy of each member for several values of each setting, with a dashed line at the given value."""
     rows: list[tuple[Any, ...]] = []
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(7.5, 3.0), layout="constrained")
+        height = max(3.0, 0.2 * min(len(members), MOST) + 0.4)  # the legend has a line for each member
+        figure = Figure(figsize=(7.5, height), layout="constrained")
         all_axes: Sequence[Axes] = figure.subplots(1, len(panels), sharey=True)
         for axes, panel in zip(all_axes, panels, strict=True):
             settings, entropies = panel.sensitivity.settings, panel.sensitivity.entropies
             for i, (member, colour) in enumerate(zip(members[:MOST], cycle(COLOURS), strict=False)):
-                axes.plot(settings, entropies[:, i], ".-", color=colour, label=member)
+                axes.plot(settings, entropies[:, i], ".-", color=colour, label=member_in_figure(member))
             axes.axvline(panel.given, color=WALL_COLOUR, linestyle="--", linewidth=0.8)
             axes.set(xscale="log", xlabel=panel.label, xticks=settings, xticklabels=settings)
             axes.minorticks_off()
@@ -145,9 +155,10 @@ class Distances:
 def draw_class_check_distances(matrices: Sequence[Distances], members: Sequence[str], folder: Path, name: str) -> None:
     """Draw matrices of distances between members side by side."""
     side = 0.28 * len(members) + 1.2
+    below = 0.06 * max(0, *(len(member_in_figure(member)) - 10 for member in members))  # the room for long names
     rows: list[tuple[Any, ...]] = []
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(side * len(matrices), side + 0.5), layout="constrained")
+        figure = Figure(figsize=(side * len(matrices), side + 0.5 + below), layout="constrained")
         for i, distances in enumerate(matrices):
             axes = figure.add_subplot(1, len(matrices), i + 1)
             _draw_class_check_matrix(axes, distances.values, members, most=distances.most, labels=i == 0)
@@ -166,9 +177,9 @@ def _draw_class_check_matrix(
 ) -> None:
     most = most or float(matrix.max()) or 1.0
     axes.imshow(matrix, vmin=0, vmax=most, cmap="viridis")
-    ticks = np.arange(len(members))
-    axes.set(xticks=ticks, yticks=ticks, yticklabels=members if labels else [])
-    axes.set_xticklabels(members, rotation=45, ha="right", rotation_mode="anchor")
+    ticks, names = np.arange(len(members)), [member_in_figure(member) for member in members]
+    axes.set(xticks=ticks, yticks=ticks, yticklabels=names if labels else [])
+    axes.set_xticklabels(names, rotation=45, ha="right", rotation_mode="anchor")
     if len(members) <= 10:
         for row, column in np.ndindex(*matrix.shape):
             value = matrix[row, column]

@@ -1,7 +1,7 @@
 """Curves of numbers along training."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from alphamepol.estimation.statistics import FEWEST, bootstrap_interval
-from alphamepol.figures.style import COLOURS, PNG, STYLE, save_figure_in_style, style_colours_of, write_csv_of_figure
+from alphamepol.estimation.statistics import FEWEST, intervals_of_means
+from alphamepol.figures.style import (
+    COLOURS,
+    PNG,
+    STYLE,
+    member_in_figure,
+    name_in_figure,
+    save_figure_in_style,
+    style_colours_of,
+    write_csv_of_figure,
+)
 from alphamepol.figures.tables import MOST
 
 
@@ -28,9 +37,9 @@ def draw_curves(axes: Axes, curves: Mapping[str, Float[np.ndarray, "rows steps"]
     for name, values in curves.items():
         colour = colours[name]
         steps, mean = np.arange(1, values.shape[1] + 1), values.mean(axis=0)
-        axes.plot(steps, mean, color=colour, label=name, linewidth=1.4)
+        axes.plot(steps, mean, color=colour, label=name_in_figure(name), linewidth=1.4)
         if len(values) >= FEWEST:
-            low, high = bootstrap_interval(values)
+            low, high = intervals_of_means(values)
             axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
         else:
             low, high = values.min(axis=0), values.max(axis=0)
@@ -41,6 +50,10 @@ def draw_curves(axes: Axes, curves: Mapping[str, Float[np.ndarray, "rows steps"]
     return rows
 
 
+CURVE_FIELDS: dict[str, Any] = {"entropy": dict[str, float | int], "objective": float | int}
+"""The fields of metrics lines that `draw_learning_curves` needs besides the epoch, with their types."""
+DIAGNOSTICS_FIELDS: dict[str, Any] = {"effective_share": float | int}
+"""The fields of metrics lines that `draw_diagnostics_curves` needs besides the epoch, with their types."""
 OBJECTIVE = "objective E^α"
 """The name of the curve of the objective."""
 CURVE_COLOURS = tuple(colour for colour in COLOURS if colour != "#000000")
@@ -48,38 +61,43 @@ CURVE_COLOURS = tuple(colour for colour in COLOURS if colour != "#000000")
 
 
 def draw_learning_curves(
-    metrics: Sequence[dict[str, Any]], members: Sequence[str], random: float | None, folder: Path
+    metrics: Iterable[dict[str, Any]], members: Sequence[str], random: float | None, folder: Path
 ) -> None:
     """Draw the entropy of each member and the objective along the epochs.
 
     The curve is the mean over seeds, and the band goes from the lowest to the highest seed. A dotted line is `random`,
     the objective of untrained policies; there is no line if it is None.
     """
-    curves: dict[str, dict[int, list[float]]] = {name: {} for name in (*members, OBJECTIVE)}
+    # The key of the objective is None, because a member can have any name.
+    curves: dict[str | None, dict[int, list[float]]] = {name: {} for name in (*members, None)}
     for line in metrics:
-        for name, value in {**line["entropy"], OBJECTIVE: line["objective"]}.items():
-            curves[name].setdefault(line["epoch"], []).append(value)
-    rows: list[tuple[Any, ...]] = [
-        (name, epoch, np.mean(v), min(v), max(v), len(v))
+        for name in line["entropy"].keys() & curves.keys():
+            curves[name].setdefault(line["epoch"], []).append(line["entropy"][name])
+        curves[None].setdefault(line["epoch"], []).append(line["objective"])
+    points = {
+        name: [(epoch, np.mean(v), min(v), max(v), len(v)) for epoch, v in sorted(by_epoch.items())]
         for name, by_epoch in curves.items()
-        for epoch, v in sorted(by_epoch.items())
+    }
+    rows: list[tuple[Any, ...]] = [
+        (OBJECTIVE if name is None else name, *point) for name, of_name in points.items() for point in of_name
     ]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.5, 3.4), layout="constrained")
         axes = figure.add_subplot()
         met = [name for name in members if curves[name]]
-        colours = {OBJECTIVE: "black", **dict(zip(met[:MOST], cycle(CURVE_COLOURS), strict=False))}
+        colours = {None: "black", **dict(zip(met[:MOST], cycle(CURVE_COLOURS), strict=False))}
         for name, colour in colours.items():
-            curve = np.array([row[1:5] for row in rows if row[0] == name], float)
-            dashes = "--" if name == OBJECTIVE else "-"
-            axes.plot(curve[:, 0], curve[:, 1], dashes, color=colour, label=name, linewidth=1.4)
+            curve = np.array(points[name], float)
+            dashes, label = ("--", OBJECTIVE) if name is None else ("-", member_in_figure(name))
+            axes.plot(curve[:, 0], curve[:, 1], dashes, color=colour, label=label, linewidth=1.4)
             axes.fill_between(curve[:, 0], curve[:, 2], curve[:, 3], color=colour, alpha=0.2, linewidth=0)
         if random is not None:
             axes.axhline(random, color="black", linestyle=":", linewidth=1, label=f"{OBJECTIVE} of Random")
             rows.append((f"{OBJECTIVE} of Random", "", random, "", "", ""))
         axes.set(xlabel="epoch", ylabel="entropy of a mini-batch")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.legend(loc="best", ncols=2 if len(members) > 4 else 1, fontsize=8)
+        long = any(len(member_in_figure(name)) > 20 for name in met)
+        axes.legend(loc="best", ncols=2 if len(members) > 4 else 1, fontsize=6 if long else 8)
         save_figure_in_style(figure, folder, "learning-curves")
     write_csv_of_figure(folder / "learning-curves.csv", ("member", "epoch", "mean", "lowest", "highest", "seeds"), rows)
 
@@ -131,7 +149,7 @@ PANELS: dict[str, dict[str, str]] = {
 """The panels of the diagnostics figure: each title with its numbers and their labels."""
 
 
-def draw_diagnostics_curves(metrics: Sequence[dict[str, Any]], folder: Path) -> None:
+def draw_diagnostics_curves(metrics: Iterable[dict[str, Any]], folder: Path) -> None:
     """Draw the numbers of `diagnostics` along the epochs, as means over seeds. An epoch without a number is a gap."""
     by_epoch: dict[int, list[dict[str, Any]]] = {}
     for line in metrics:

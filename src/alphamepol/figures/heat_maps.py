@@ -22,7 +22,15 @@ from alphamepol.figures.map_backgrounds import (
     label_map_background,
     map_background_is_to_scale,
 )
-from alphamepol.figures.style import COLOURS, PNG, STYLE, WALL_COLOUR, save_figure_in_style, write_csv_of_figure
+from alphamepol.figures.style import (
+    COLOURS,
+    PNG,
+    STYLE,
+    WALL_COLOUR,
+    member_in_figure,
+    save_figure_in_style,
+    write_csv_of_figure,
+)
 from alphamepol.figures.tables import MOST
 from alphamepol.measuring.exploration import Evaluation
 from alphamepol.measuring.visits import (
@@ -123,7 +131,7 @@ def _heat_map_axes(
         for j, method in enumerate(methods):
             axes = all_axes[i // columns * len(methods) + j, i % columns]
             axes.set_axis_on()
-            axes.set_title(f"{member}\n{_heat_map_caption(evaluations[method], i)}")
+            axes.set_title(f"{member_in_figure(member)}\n{_heat_map_caption(evaluations[method], i)}")
             lowest = i + columns >= len(members) and j == len(methods) - 1
             row = method if len(methods) > 1 else ""
             label_map_background(axes, names, row, west=i % columns == 0, south=lowest)

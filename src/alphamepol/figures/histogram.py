@@ -8,7 +8,15 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from alphamepol.figures.style import COLOURS, PNG, STYLE, save_figure_in_style, write_csv_of_figure
+from alphamepol.figures.style import (
+    COLOURS,
+    PNG,
+    STYLE,
+    member_in_figure,
+    name_in_figure,
+    save_figure_in_style,
+    write_csv_of_figure,
+)
 from alphamepol.figures.tables import MOST
 from alphamepol.measuring.exploration import Evaluation
 
@@ -46,10 +54,11 @@ def draw_entropy_histogram(
             ):
                 shares = np.histogram(values, edges, weights=weights)[0]
                 if i < MOST:
-                    axes.bar(edges[:-1], shares, np.diff(edges), below, align="edge", color=colour, label=member)
+                    shown = member_in_figure(member)
+                    axes.bar(edges[:-1], shares, np.diff(edges), below, align="edge", color=colour, label=shown)
                     below += shares
                 rows += [(method, member, *row) for row in zip(edges[:-1], edges[1:], shares, strict=True)]
-            axes.set(ylabel="share of trajectories", title=method)
+            axes.set(ylabel="share of trajectories", title=name_in_figure(method))
             axes.legend(loc="best", ncols=2 if len(parts) > 4 else 1)
         all_axes[-1].set_xlabel("entropy of one trajectory")
         save_figure_in_style(figure, folder, name, formats)

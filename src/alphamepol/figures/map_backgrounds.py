@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from alphamepol.environments.cmp import Member
 from alphamepol.environments.host import HostMember
-from alphamepol.figures.style import WALL_COLOUR
+from alphamepol.figures.style import WALL_COLOUR, member_in_figure, name_in_figure
 
 OUTLINES = {"wall": (WALL_COLOUR, 0), "level": (WALL_COLOUR, 0.6), "door": ("#D08A2E", 2.0), "goal": ("#CC3377", 0.8)}
 """The colour and the line width of each kind of patch on a map."""
@@ -46,12 +46,12 @@ def label_map_background(axes: Axes, names: Sequence[str], row: str = "", *, wes
     The name of y is written only at the `west` side of a figure, and the name of x only at its `south` side.
     """
     if south:
-        axes.set_xlabel(names[0], fontsize=8)
+        axes.set_xlabel(member_in_figure(names[0]), fontsize=8)
     if west:
-        axes.set_ylabel(names[1], fontsize=8)
+        axes.set_ylabel(member_in_figure(names[1]), fontsize=8)
     if west and row:
         centre = {"xycoords": axes.yaxis.label, "xy": (0, 0.5), "ha": "right", "va": "center"}
-        axes.annotate(row, rotation=90, xytext=(-3, 0), textcoords="offset points", **centre)
+        axes.annotate(name_in_figure(row), rotation=90, xytext=(-3, 0), textcoords="offset points", **centre)
 
 
 def map_background_is_to_scale(member: Member) -> bool:

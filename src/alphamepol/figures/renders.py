@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from alphamepol.errors import InputError, RunError
-from alphamepol.figures.style import PNG, STYLE, save_figure_in_style
+from alphamepol.figures.style import PNG, STYLE, member_in_figure, save_figure_in_style
 
 
 def draw_renders(ids: Mapping[str, str], folder: Path, name: str, formats: Sequence[str] = PNG) -> None:
@@ -25,7 +25,7 @@ def draw_renders(ids: Mapping[str, str], folder: Path, name: str, formats: Seque
         figure = Figure(figsize=(2.6 * len(pictures), 2.4), layout="constrained")
         for axes, (title, pixels) in zip(figure.subplots(1, len(pictures)), pictures.items(), strict=True):
             axes.imshow(pixels)
-            axes.set_title(title)
+            axes.set_title(member_in_figure(title))
             axes.set_axis_off()
         save_figure_in_style(figure, folder, name, formats)
 

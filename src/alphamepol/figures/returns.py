@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from alphamepol.environments.cmp import Member
 from alphamepol.figures.curves import draw_curves
 from alphamepol.figures.map_backgrounds import draw_map_background, frame_map_background, label_map_background
-from alphamepol.figures.style import PNG, STYLE, save_figure_in_style, write_csv_of_figure
+from alphamepol.figures.style import PNG, STYLE, name_in_figure, save_figure_in_style, write_csv_of_figure
 from alphamepol.measuring.visits import names_of_visited_places
 
 
@@ -86,5 +86,5 @@ def _draw_returns_at_goals(
         extent = west, east, south, north
     frame_map_background(axes, extent, member)
     # Maps are small, so the memory of the policy gets its own line.
-    label = title.replace(", memory", "\nmemory")
+    label = name_in_figure(title).replace(", memory", "\nmemory")
     axes.set_title(f"{label}\nmean {values.mean():.2f}")

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.figures.map_backgrounds import draw_map_background, frame_map_background, label_map_background
-from alphamepol.figures.style import STYLE, save_figure_in_style, write_csv_of_figure
+from alphamepol.figures.style import STYLE, member_in_figure, save_figure_in_style, write_csv_of_figure
 from alphamepol.measuring.visits import names_of_visited_places, visit_map
 from alphamepol.sampling.trajectories import Trajectories
 
@@ -46,6 +46,6 @@ def draw_skill_trails(trails: Trajectories, environment_class: EnvironmentClass,
                 table += [(name, skill, step, *place) for step, place in enumerate(trail.tolist())]
             frame_map_background(axes, seen.extent, environment_class[i])
             label_map_background(axes, axis_names, west=i % columns == 0, south=i + columns >= len(names))
-            axes.set_title(name)
+            axes.set_title(member_in_figure(name))
         save_figure_in_style(figure, folder, "skill-trails")
     write_csv_of_figure(folder / "skill-trails.csv", ("member", "skill", "step", "x", "y"), table)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from alphamepol.environments.host import AnyClass
 from alphamepol.estimation.statistics import Estimate, estimate_of_minibatches, text_of_statistic
+from alphamepol.files.names import WIDTH, name_as_text
 from alphamepol.measuring.exploration import Evaluation
 
 WORDS = {"trajectory": "trajectory", "minibatch": "mini-batch"}
@@ -25,7 +26,8 @@ def epoch_table(environment_class: AnyClass, lines: list[dict[str, Any]]) -> tup
     objective, kl = (np.mean([line[name] for line in lines]) for name in ("objective", "kl"))
     numbers = f" objective {objective:.3f}   KL {kl:.3f}   {lines[0]['iterations']} iterations"
     entropies = _mean_by_member_for_table(environment_class, lines)
-    sentence = "entropy " + ", ".join(f"{name} {value:.2f}" for name, value in list(entropies.items())[:MOST])
+    shown = [f"{name_as_text(name, WIDTH)} {value:.2f}" for name, value in list(entropies.items())[:MOST]]
+    sentence = f"entropy {', '.join(shown)}"
     return Group(_table_of_epoch_members(environment_class, lines), numbers), sentence
 
 
@@ -36,7 +38,7 @@ def evaluation_table(evaluation: Evaluation, title: str) -> Table:
     has cells, otherwise the ceiling.
     """
     table = Table(title=Text(title), title_justify="left", caption_justify="left")
-    table.add_column("member")
+    table.add_column("member", overflow="fold")
     table.add_column("probability", justify="right")
     table.add_column("entropy", justify="right")
     if len(evaluation.seeds) == 1:
@@ -56,7 +58,8 @@ def evaluation_table(evaluation: Evaluation, title: str) -> Table:
     for i, name in enumerate(evaluation.members[:MOST]):
         more = [visited[:, i].mean() for visited in cells.values()] or [evaluation.ceilings[i]]
         values = evaluation.member_means[:, i]
-        row(name, f"{evaluation.probabilities[i]:g}", values, evaluation.estimate(name), *more)
+        shown = name_as_text(name, WIDTH)
+        row(shown, f"{evaluation.probabilities[i]:g}", values, evaluation.estimate(name), *more)
     _add_rest_to_table(table, len(evaluation.members))
     table.add_section()
     row("mean", "", evaluation.mean, evaluation.estimate())
@@ -73,9 +76,9 @@ def comparison_table(evaluations: Mapping[str, Evaluation], title: str) -> Table
     first = next(iter(evaluations.values()))
     caption = Text(_table_caption_of_intervals(list(evaluations.values())))
     table = Table(title=Text(title), title_justify="left", caption=caption, caption_justify="left")
-    table.add_column("member")
+    table.add_column("member", overflow="fold")
     for label in evaluations:
-        table.add_column(Text(label), justify="right")
+        table.add_column(_name_in_table(label), justify="right", overflow="fold")
     if any(map(math.isfinite, first.ceilings)):
         table.add_column("ceiling", justify="right")
 
@@ -86,7 +89,7 @@ def comparison_table(evaluations: Mapping[str, Evaluation], title: str) -> Table
 
     for i, name in enumerate(first.members[:MOST]):
         means = [evaluation.estimate(name) for evaluation in evaluations.values()]
-        row(f"{name} (p = {first.probabilities[i]:g})", means, first.ceilings[i])
+        row(f"{name_as_text(name, WIDTH)} (p = {first.probabilities[i]:g})", means, first.ceilings[i])
     _add_rest_to_table(table, len(first.members))
     table.add_section()
     row("mean", [evaluation.estimate() for evaluation in evaluations.values()])
@@ -96,8 +99,13 @@ def comparison_table(evaluations: Mapping[str, Evaluation], title: str) -> Table
         table.add_section()
         for i, name in enumerate(first.members[:MOST]):
             visited = [evaluation.cells[per][:, i] for evaluation in evaluations.values() if evaluation.cells]
-            row(f"{name}, cells per {WORDS[per]}", [estimate_of_minibatches(of_seeds[:, None]) for of_seeds in visited])
+            means = [estimate_of_minibatches(of_seeds[:, None]) for of_seeds in visited]
+            row(f"{name_as_text(name, WIDTH)}, cells per {WORDS[per]}", means)
     return table
+
+
+def _name_in_table(name: str) -> Text:
+    return Text(name_as_text(name, WIDTH))
 
 
 def _add_rest_to_table(table: Table, members: int) -> None:
@@ -130,13 +138,13 @@ def finetune_table(summaries: Mapping[str, dict[str, Any]], title: str) -> Table
     """Return a table of the mean return at the first and the last iteration, with a row per initial policy."""
     caption = Text("Intervals are over tasks. Fewer than three tasks have none.")
     table = Table(title=Text(title), title_justify="left", caption=caption, caption_justify="left")
-    table.add_column("initial policy")
+    table.add_column("initial policy", overflow="fold")
     for column in ("first iteration", "last iteration", "95 % interval"):
         table.add_column(column, justify="right")
     for name, summary in summaries.items():
         final, first = summary["final"], np.mean([task[0] for task in summary["returns"]])
         interval = "{:.2f} … {:.2f}".format(*final["interval"]) if final["interval"] else ""
-        table.add_row(Text(name), f"{first:.2f}", f"{final['mean']:.2f}", interval)
+        table.add_row(_name_in_table(name), f"{first:.2f}", f"{final['mean']:.2f}", interval)
     return table
 
 
@@ -169,13 +177,14 @@ def metatrain_table(final: Mapping[str, dict[str, Any]], title: str) -> Table:
 
 def _table_of_epoch_members(environment_class: AnyClass, lines: list[dict[str, Any]]) -> Table:
     table = Table(box=None)
-    table.add_column("member")
+    table.add_column("member", overflow="fold")
     table.add_column("entropy", justify="right")
     table.add_column("share of tail", justify="right")
     entropies = _mean_by_member_for_table(environment_class, lines)
     for name in environment_class.names[:MOST]:
         share = np.mean([line["tail_share"][name] for line in lines])
-        table.add_row(name, f"{entropies[name]:.3f}" if name in entropies else "not met", f"{share:.0%}")
+        entropy = f"{entropies[name]:.3f}" if name in entropies else "not met"
+        table.add_row(_name_in_table(name), entropy, f"{share:.0%}")
     _add_rest_to_table(table, len(environment_class))
     return table
 
@@ -192,11 +201,11 @@ def table_of_class_members(environment_class: AnyClass) -> Table:
     """Return a table of the members of a class, their probabilities, and the ceilings of their entropy."""
     table = Table(box=None, padding=(0, 2))
     for column in ("member", "probability", "entropy ceiling"):
-        table.add_column(column, justify="left" if column == "member" else "right")
+        table.add_column(column, justify="left" if column == "member" else "right", overflow="fold")
     for i, member in enumerate(environment_class.names):
         ceiling = environment_class[i].entropy_ceiling
         known = f"{ceiling:.3f}" if math.isfinite(ceiling) else "unknown"
-        table.add_row(member, f"{environment_class.probabilities[i]:g}", known)
+        table.add_row(_name_in_table(member), f"{environment_class.probabilities[i]:g}", known)
     return table
 
 
@@ -210,7 +219,7 @@ def plain_table(
     total: Sequence[str | Text] = (),
     lines: bool = False,
 ) -> Table:
-    """Return a table of plain text; markup in cells is not interpreted.
+    """Return a table of plain text; markup in cells is not interpreted. Names must come from `name_as_text`.
 
     **Arguments**
 

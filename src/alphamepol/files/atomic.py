@@ -1,6 +1,7 @@
 """Write files atomically: after a crash, a file is either complete or absent."""
 
 import os
+import secrets
 import threading
 from pathlib import Path
 
@@ -14,15 +15,18 @@ _written = 0
 def write_atomically(path: Path, content: bytes | str) -> None:
     """Write a file so that a crash leaves the old file or the new file, never a part of it.
 
-    The content is written to a temporary file, synced to the disk, and renamed.
+    The content is written to a temporary file, synced to the disk, and renamed. If the path is a link, the file
+    replaces the link, and the link's target stays as it is.
     """
     global _written
     data = content.encode() if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
+    # The name does not contain the name of the file, which may already be as long as a name can be.
+    temporary = path.with_name(f".{secrets.token_hex(8)}{_TEMPORARY}")
     with writing_files:
         try:
-            with temporary.open("wb") as file:
+            # "x" makes a new file: a file or a link that somebody has put there is not opened.
+            with temporary.open("xb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

@@ -9,6 +9,8 @@ from filelock import FileLock, Timeout
 
 from alphamepol.errors import InputError
 from alphamepol.files.atomic import is_unfinished_atomic_write
+from alphamepol.files.names import message_as_text
+from alphamepol.files.reading import check_folder_is_plain
 
 LOCK = ".lock"
 
@@ -21,6 +23,7 @@ def folder_lock_held(folder: Path) -> Iterator[None]:
     even in a crash. The lock file that a crash leaves behind does no harm.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    check_folder_is_plain(folder, files=[LOCK])
     lock = FileLock(folder / LOCK, timeout=0)
     try:
         lock.acquire()
@@ -29,9 +32,8 @@ def folder_lock_held(folder: Path) -> Iterator[None]:
             f"folder: another process is writing into {folder}; wait for it to end, or choose another --folder"
         ) from error
     except NotImplementedError:
-        warnings.warn(
-            f"the file system of {folder} has no locks; take care that only one process writes there", stacklevel=2
-        )
+        said = f"the file system of {folder} has no locks; take care that only one process writes there"
+        warnings.warn(message_as_text(said), stacklevel=2)
     try:
         yield
     finally:

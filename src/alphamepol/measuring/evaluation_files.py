@@ -1,19 +1,39 @@
 """The file of an evaluation: entropies, visited places, and a few trajectories."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from alphamepol.errors import InputError
-from alphamepol.files.arrays import seal_arrays, unpack_arrays
+from alphamepol.files.arrays import PackedArray, seal_arrays, unpack_arrays
 from alphamepol.files.atomic import write_atomically
+from alphamepol.files.json_files import value_has_type
 from alphamepol.measuring.exploration import Evaluation
 from alphamepol.measuring.visits import VisitMap
 
 FORMAT = "alphamepol-evaluation-1"
-PLAIN = ("class_name", "members", "probabilities", "alpha", "seeds", "ceilings", "units", "encoder_seed")
-"""The fields that are stored in the header of the file. `place_names` is stored there too, but older files lack it."""
+PLAIN: dict[str, Any] = {
+    "class_name": str,
+    "members": list[str],
+    "probabilities": list[float | int],
+    "alpha": float | int,
+    "seeds": list[int],
+    "ceilings": list[Any],
+    "units": list[float | int] | None,
+    "encoder_seed": int | None,
+}
+"""The fields that are stored in the header of the file, with their types. `place_names` is stored there too, but older
+files lack it."""
+SHAPES = {
+    "entropies": ("seeds", "members", "minibatches"),
+    "trajectory_entropies": ("seeds", "members", "trajectories"),
+    "visits": ("seeds", "members", "rows", "columns"),
+    "trails": ("members", "batch", "time", "coordinates"),
+    "cells": ("seeds", "members"),
+}
+"""The axes of each array."""
 
 
 def save_evaluation(evaluation: Evaluation, path: Path) -> None:
@@ -36,9 +56,7 @@ def save_evaluation(evaluation: Evaluation, path: Path) -> None:
 def load_evaluation(path: Path) -> Evaluation:
     """Read an evaluation that `save_evaluation` wrote. Reading a file never runs a program."""
     try:
-        header, arrays = unpack_arrays(path)
-        if header.get("format") != FORMAT:
-            raise ValueError("it holds something other than an evaluation")
+        header, arrays = unpack_arrays(path, _check_evaluation_file)
         plain: dict[str, Any] = {
             name: tuple(header[name]) if isinstance(header[name], list) else header[name] for name in PLAIN
         }
@@ -63,3 +81,31 @@ def load_evaluation(path: Path) -> Evaluation:
         )
     except (KeyError, TypeError, ValueError, OSError) as error:
         raise InputError(f"run: {path} cannot be read as an evaluation ({error})") from error
+
+
+def _check_evaluation_file(header: dict[str, Any], packed: Mapping[str, PackedArray]) -> None:
+    """Raise ValueError or KeyError if the header and the shapes of the arrays are not those of an evaluation."""
+    if header.get("format") != FORMAT:
+        raise ValueError("it holds something other than an evaluation")
+    for name, kind in PLAIN.items():
+        if not value_has_type(header[name], kind):
+            raise ValueError(f"its {name} is {header[name]!r:.80}")
+    seeds, members = len(header["seeds"]), len(header["members"])
+    if not (seeds and members == len(header["probabilities"]) == len(header["ceilings"])):
+        raise ValueError("it has not one probability and one ceiling for each member")
+    if not all(isinstance(ceiling, float | int) for ceiling in header["ceilings"]):
+        raise ValueError("its ceilings are not numbers")  # they may be infinite
+    if "visits" in packed and not (value_has_type(header["extent"], list[float | int]) and len(header["extent"]) == 4):
+        raise ValueError(f"its extent is {header['extent']!r:.80}")
+    if not value_has_type(header.get("place_names", []), list[str]):
+        raise ValueError("its place_names are not words")
+    for name, array in packed.items():
+        wanted = SHAPES.get("cells" if name.startswith("cells_per_") else name)
+        if wanted is None:
+            raise ValueError(f"it has the array {name}, which no evaluation has")
+        known = {"seeds": seeds, "members": members}
+        sizes = tuple(known.get(word, size) for word, size in zip(wanted, array.shape, strict=False))
+        if len(array.shape) != len(wanted) or sizes != array.shape or 0 in sizes or array.dtype.kind not in "fiu":
+            raise ValueError(f"{name} is {array.dtype}{list(array.shape)} for {seeds} seeds and {members} members")
+    if missing := {"entropies", "trajectory_entropies"} - packed.keys():
+        raise ValueError(f"it has no {missing.pop()}")

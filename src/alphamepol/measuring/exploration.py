@@ -17,8 +17,9 @@ from alphamepol.environments.horizons import check_horizon
 from alphamepol.environments.host import AnyClass
 from alphamepol.errors import InputError
 from alphamepol.estimation.knn import nearest_neighbours
-from alphamepol.estimation.risk import weighted_cvar
-from alphamepol.estimation.statistics import FEWEST, Estimate, bootstrap_inflation, estimate_of_minibatches
+from alphamepol.estimation.risk import risk_tail_count, weighted_cvar
+from alphamepol.estimation.statistics import Estimate, Sample, estimate_of_minibatches, estimate_statistic
+from alphamepol.files.names import WIDTH, name_as_text
 from alphamepol.measuring.sample_checks import CoincidenceError
 from alphamepol.measuring.samples import SamplePlan, entropies_of_samples, entropy_ceiling_of_samples
 from alphamepol.measuring.visits import VisitMap, count_visited_cells, names_of_visited_places, visit_map
@@ -75,7 +76,7 @@ class Evaluation:
     """The names of the two coordinates of `visits` and `trails`; empty if places are not in a plane."""
 
     def __repr__(self) -> str:
-        numbers = [f"{member} {self.estimate(member).text}" for member in self.members[:20]]
+        numbers = [f"{name_as_text(member, WIDTH)} {self.estimate(member).text}" for member in self.members[:20]]
         more = [f"and {len(self.members) - 20} more"] if len(self.members) > 20 else []
         return f"Evaluation({self.class_name!r}, {', '.join(numbers + more)}, over {self.intervals_over})"
 
@@ -92,12 +93,9 @@ class Evaluation:
     @property
     def cvar(self) -> Float[np.ndarray, " seeds"]:
         """The mean of the worst α-fraction of entropies, E^α under p_M (E1), of shape (seeds,)."""
-        return self._cvar_of(self.entropies)
-
-    def _cvar_of(self, entropies: Float[np.ndarray, "sets members minibatches"]) -> Float[np.ndarray, " sets"]:
-        minibatches = entropies.shape[-1]
+        minibatches = self.entropies.shape[-1]
         weights = np.repeat(np.array(self.probabilities) / minibatches, minibatches)
-        return np.array([weighted_cvar(one.ravel(), weights, self.alpha) for one in entropies])
+        return np.array([weighted_cvar(one.ravel(), weights, self.alpha) for one in self.entropies])
 
     def estimate(self, member: str | None = None) -> Estimate:
         """Return the mean entropy in a member, or under p_M if no member is named, with its 95 % interval.
@@ -110,15 +108,23 @@ class Evaluation:
         return estimate_of_minibatches(self.entropies[:, self.members.index(member)])
 
     def estimate_cvar(self) -> Estimate:
-        """Return `cvar` with its 95 % interval, which is over seeds or mini-batches as in `estimate`."""
-        minibatches = self.entropies.shape[-1]
-        if len(self.seeds) > 1 or minibatches < FEWEST:
-            return estimate_of_minibatches(self.cvar[:, None])
-        (value,), draws = self.cvar.tolist(), np.random.default_rng(0).integers(minibatches, size=(1000, minibatches))
-        drawn = self._cvar_of(np.moveaxis(self.entropies[0][:, draws], 1, 0))
-        means = value + bootstrap_inflation(minibatches) * (drawn - value)
-        low, high = np.quantile(means, [0.025, 0.975])
-        return Estimate(value, (float(low), float(high)))
+        """Return `cvar` with its 95 % interval, which is over seeds or mini-batches as in `estimate`.
+
+        There is no interval over mini-batches if the worst α-fraction of them has fewer than three.
+        """
+        if len(self.seeds) > 1:
+            return estimate_statistic(Sample.of_seeds(self.cvar))
+        # A resample takes or leaves the mini-batches with the same number in all members together.
+        members, minibatches = self.entropies.shape[1:]
+        numbers = np.tile(np.arange(minibatches), members)
+        sample = Sample(self.entropies[0].ravel(), numbers, np.zeros(len(numbers), int))
+        probabilities = np.repeat(self.probabilities, minibatches)
+        found = estimate_statistic(
+            sample,
+            lambda h, weights: weighted_cvar(h, weights * probabilities, self.alpha),
+            units=risk_tail_count(self.alpha, minibatches),
+        )
+        return dataclasses.replace(found, values=())
 
     @property
     def intervals_over(self) -> str:

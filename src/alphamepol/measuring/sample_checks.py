@@ -10,7 +10,11 @@ from jaxtyping import Array, Bool, Int
 
 from alphamepol.errors import RunError
 from alphamepol.estimation.knn import Neighbourhood
+from alphamepol.files.names import WIDTH, name_as_text
 from alphamepol.sampling.trajectories import Trajectories
+
+LARGEST_PARTICLE = 1e16
+"""The largest number that a particle may hold. Sums of the squares of larger ones would overflow in float32."""
 
 
 class CoincidenceError(RunError):
@@ -29,17 +33,25 @@ class Occasion:
     def place(self, bad: Bool[np.ndarray, "seeds minibatches"], trajectories: Trajectories) -> str:
         """Name the first bad mini-batch."""
         seed, minibatch = np.argwhere(bad)[0]
-        member = self.members[int(trajectories.members[seed, minibatch])]
+        member = name_as_text(self.members[int(trajectories.members[seed, minibatch])], WIDTH)
         return f"{self.when}, seed {self.seeds[seed]}, mini-batch {minibatch}, environment {member}"
 
 
 def check_sample_particles(trajectories: Trajectories, k: int, occasion: Occasion) -> None:
-    """Raise a `RunError` if a particle is not finite, or if a mini-batch has too few particles for k neighbours."""
+    """Raise a `RunError` if a particle is not finite or too large, or if a mini-batch has too few for k neighbours."""
     whole, counts = jax.device_get(_check_finite_and_count_sample(trajectories))
     broken, short = ~whole, counts <= k
     if broken.any():
         where = occasion.place(broken, trajectories)
-        raise RunError(f"{where}: the environment returned a state that is not finite")
+        seed, minibatch = np.argwhere(broken)[0]
+        particles = np.asarray(trajectories.particles[seed, minibatch])[np.asarray(trajectories.valid[seed, minibatch])]
+        largest = np.abs(particles).max()
+        if not np.isfinite(largest):
+            raise RunError(f"{where}: the environment returned a state that is not finite")
+        raise RunError(
+            f"{where}: the environment returned a particle that holds {largest:.3g}; numbers above "
+            f"{LARGEST_PARTICLE:.0e} cannot be measured in float32, so it must be given in a larger unit"
+        )
     if short.any():
         raise RunError(
             f"{occasion.place(short, trajectories)}: its trajectories ended so early that there are not "
@@ -51,9 +63,9 @@ def check_sample_particles(trajectories: Trajectories, k: int, occasion: Occasio
 def _check_finite_and_count_sample(
     trajectories: Trajectories,
 ) -> tuple[Bool[Array, "seeds minibatches"], Int[Array, "seeds minibatches"]]:
-    """Tell for each mini-batch whether all its valid particles are finite, and count them."""
+    """Tell for each mini-batch whether all its valid particles are finite and not too large, and count them."""
     shape = trajectories.members.shape
-    finite = jnp.all(jnp.isfinite(trajectories.particles), axis=-1) | ~trajectories.valid
+    finite = jnp.all(jnp.abs(trajectories.particles) <= LARGEST_PARTICLE, axis=-1) | ~trajectories.valid
     return jnp.all(finite.reshape(*shape, -1), axis=-1), jnp.sum(trajectories.valid.reshape(*shape, -1), axis=-1)
 
 

@@ -8,6 +8,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from alphamepol.errors import InputError
+from alphamepol.files.json_files import escape_surrogates_in_json
+from alphamepol.files.names import message_as_text
+from alphamepol.files.reading import read_small_file
+
+PNG = b"\x89PNG\r\n\x1a\n"
+"""The first bytes of every PNG image."""
+LARGEST_PICTURE = 2**24
+"""The most bytes of a picture in a page."""
 REPLAY = '<div class="replay">'
 """The beginning of a replay. A page that contains it needs `page.js`."""
 
@@ -20,7 +29,8 @@ class Html(str):
 
 
 def escape_html(text: str) -> str:
-    return text if isinstance(text, Html) else escape(text)
+    """Return text as HTML that shows it, also in an attribute. Unprintable characters are shown as escapes."""
+    return text if isinstance(text, Html) else escape(message_as_text(text))
 
 
 def join_html(*parts: str) -> Html:
@@ -58,7 +68,7 @@ def html_code_block(text: str) -> Html:
 
 def html_marked(kind: str, text: str) -> Html:
     """Return text with the CSS class `kind`, e.g. a verdict."""
-    return Html(f'<span class="{escape(kind)}">{escape_html(text)}</span>')
+    return Html(f'<span class="{escape_html(kind)}">{escape_html(text)}</span>')
 
 
 def html_bullets(items: Iterable[str]) -> Html:
@@ -81,9 +91,9 @@ def html_details(summary: str, content: str) -> Html:
 def html_page(title: str, sections: Iterable[tuple[str, str, str]], introduction: str) -> str:
     """Return the whole page; sections are (anchor, heading, content). Sections without content are left out."""
     sections = [section for section in sections if section[2]]
-    links = "".join(f'<a href="#{anchor}">{escape(heading)}</a>' for anchor, heading, _ in sections)
+    links = "".join(f'<a href="#{escape_html(anchor)}">{escape_html(heading)}</a>' for anchor, heading, _ in sections)
     body = "".join(
-        f'<section id="{anchor}"><h2>{escape(heading)}</h2>{content}</section>\n'
+        f'<section id="{escape_html(anchor)}"><h2>{escape_html(heading)}</h2>{content}</section>\n'
         for anchor, heading, content in sections
     )
     moving = f"<script>\n{_html_resource('page.js')}</script>\n" if REPLAY in body else ""
@@ -93,12 +103,12 @@ def html_page(title: str, sections: Iterable[tuple[str, str, str]], introduction
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,">
-<title>{escape(title)}</title>
+<title>{escape_html(title)}</title>
 <style>
 {_html_resource("page.css")}</style>
 </head>
 <body>
-<h1>{escape(title)}</h1>
+<h1>{escape_html(title)}</h1>
 {introduction}
 <nav>{links}</nav>
 {body}{moving}</body>
@@ -119,17 +129,27 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Se
 
 
 def html_picture(path: Path, caption: str) -> Html:
-    """Return a PNG image as a part of the page, with its caption."""
-    data = base64.b64encode(path.read_bytes()).decode()
+    """Return a PNG image as a part of the page, with its caption.
+
+    Raises an `InputError` if the file is not a PNG image, or is larger than `LARGEST_PICTURE`.
+    """
+    try:
+        pixels = read_small_file(path, LARGEST_PICTURE)
+        if not pixels.startswith(PNG):
+            raise ValueError("it is not a PNG image")
+    except (OSError, ValueError) as error:
+        raise InputError(f"figure: {path} cannot be read ({error})") from error
+    data = base64.b64encode(pixels).decode()
     return Html(
-        f'<figure><img alt="{escape(caption)}" src="data:image/png;base64,{data}">'
-        f"<figcaption>{escape(caption)}</figcaption></figure>\n"
+        f'<figure><img alt="{escape_html(caption)}" src="data:image/png;base64,{data}">'
+        f"<figcaption>{escape_html(caption)}</figcaption></figure>\n"
     )
 
 
 def html_replay(data: dict[str, Any]) -> Html:
     """Return a canvas on which trajectories move, with its controls; `page.js` reads the data."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    text = escape_surrogates_in_json(text)
     return Html(f"""{REPLAY}<div class="controls"><button type="button">Play</button>
 <input type="range" min="1" max="{data["steps"]}" value="{data["steps"]}" aria-label="time step">
 <output aria-live="off"></output></div><canvas role="img" aria-label="trajectories on maps"></canvas>

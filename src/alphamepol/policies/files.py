@@ -12,8 +12,9 @@ import numpy as np
 
 from alphamepol.environments.image_spaces import Shape, image_space_is_large_enough
 from alphamepol.errors import InputError
-from alphamepol.files.arrays import fill_with_arrays, seal_arrays, unpack_arrays
+from alphamepol.files.arrays import PackedArray, check_packed_arrays, fill_with_arrays, seal_arrays, unpack_arrays
 from alphamepol.files.atomic import write_atomically
+from alphamepol.files.json_files import value_has_type
 from alphamepol.policies.image_networks import Trunk
 from alphamepol.policies.memory import ActionRange, Memory
 from alphamepol.policies.policy import Policy
@@ -22,8 +23,6 @@ from alphamepol.policies.scaling import Scaling
 
 FORMAT = "alphamepol-policy-1"
 FORMAT_OF_SEVERAL = "alphamepol-policies-1"
-UNREADABLE = (LookupError, TypeError, ValueError, ArithmeticError, OSError, AttributeError, AssertionError)
-"""The errors that reading a damaged or foreign file can raise."""
 
 
 def save_policy(policy: Policy, path: str | Path) -> None:
@@ -87,16 +86,20 @@ def read_policy_file(path: str | Path) -> Policy:
             from alphamepol.policies.stable_baselines3 import read_sb3_zip
 
             return read_sb3_zip(path)
-        header, arrays = unpack_arrays(path)
-        if header.get("format") != FORMAT:
-            raise ValueError("it holds something other than a policy")
+        header, arrays = unpack_arrays(path, _check_policy_file, finite=True)
         policy = fill_with_arrays(_described_policy_template(header, arrays), arrays)
         check_numbers_in_policy_file(policy)
         return policy
     except InputError:
         raise
-    except UNREADABLE as error:
+    except Exception as error:  # a foreign file can make the libraries that read it raise anything
         raise InputError(f"policy: {path} cannot be read as a policy ({error})") from error
+
+
+def _check_policy_file(header: dict[str, Any], packed: Mapping[str, PackedArray]) -> None:
+    if header.get("format") != FORMAT:
+        raise ValueError("it holds something other than a policy")
+    check_packed_arrays(_described_policy_template(header, packed), packed)
 
 
 def save_policies_together(policies: Mapping[str, Policy], path: Path) -> None:
@@ -113,23 +116,31 @@ def load_policies_together(path: Path) -> dict[str, Policy]:
     Raises an `InputError` if the file cannot be read.
     """
     try:
-        header, arrays = unpack_arrays(path)
-        if header.get("format") != FORMAT_OF_SEVERAL:
-            raise ValueError("it holds something other than several policies")
-        names = [str(name) for name in header["names"]]
+        header, arrays = unpack_arrays(path, _check_file_of_several_policies, finite=True)
+        names: list[str] = header["names"]
         template = _described_policy_template(header, arrays)
-        if any(len(array) != len(names) for array in arrays.values()):
-            raise ValueError("it does not hold as many policies as names")
         rows = [{of: array[number] for of, array in arrays.items()} for number in range(len(names))]
         found = {name: fill_with_arrays(template, row) for name, row in zip(names, rows, strict=True)}
         for policy in found.values():
             check_numbers_in_policy_file(policy)
         return found
-    except UNREADABLE as error:
+    except Exception as error:  # a foreign file can make the libraries that read it raise anything
         raise InputError(f"policy: {path} cannot be read as policies ({error})") from error
 
 
-def _described_policy_template(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Policy:
+def _check_file_of_several_policies(header: dict[str, Any], packed: Mapping[str, PackedArray]) -> None:
+    if header.get("format") != FORMAT_OF_SEVERAL:
+        raise ValueError("it holds something other than several policies")
+    names = header["names"]
+    if not value_has_type(names, list[str]) or len(set(names)) != len(names):
+        raise ValueError("its names are not a list of different words")
+    if any(array.shape[:1] != (len(names),) for array in packed.values()):
+        raise ValueError("it does not hold as many policies as names")
+    rows = {name: array._replace(shape=array.shape[1:]) for name, array in packed.items()}
+    check_packed_arrays(_described_policy_template(header, packed), rows)
+
+
+def _described_policy_template(header: dict[str, Any], arrays: Mapping[str, PackedArray | np.ndarray]) -> Policy:
     """Build the template of the policy that the header of a file describes."""
     if len(header["architecture"]["hidden"]) > len(arrays):
         raise ValueError("its header names more layers than the file holds")

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Shaped
 
+from alphamepol.compute.squares import exponent_for_squares
 from alphamepol.policies.memory import ActionRange
 
 
@@ -73,6 +74,7 @@ def deviation_for_scaling(
 ) -> Float[Array, " features"]:
     """Return the standard deviation of each feature over all valid particles; 1 for a feature that never changes."""
     axes, counted = tuple(range(valid.ndim)), valid[..., None]
-    deviation = jnp.std(particles, axis=axes, where=counted)
     largest = jnp.max(jnp.abs(particles), axis=axes, where=counted, initial=0.0)
+    exponent = exponent_for_squares(largest)
+    deviation = jnp.ldexp(jnp.std(jnp.ldexp(particles, -exponent), axis=axes, where=counted), exponent)
     return jnp.where(deviation > 1e-6 * largest, deviation, 1.0)

@@ -61,28 +61,31 @@ def policy_shape(environment_class: AnyClass) -> PolicyShape:
 
 def check_policy_shape(policy: Policy, environment_class: AnyClass, what: str = "policy") -> None:
     """Raise an `InputError` if a policy cannot act in a class. `what` is the name of the policy in the message."""
-    needed = policy_shape(environment_class)
+    check_policy_fits(policy, policy_shape(environment_class), f"class {environment_class.name}", what)
+
+
+def check_policy_fits(policy: Policy, needed: PolicyShape, where: str, what: str = "policy") -> None:
+    """Raise an `InputError` if a policy does not have a shape. `where` is the name of what needs this shape."""
     if policy.kind != needed.kind and (policy.kind, needed.kind) != ("squashed", "gaussian"):
-        name = environment_class.name
-        raise InputError(f"{what}: it is {policy.kind}, but class {name} needs a {needed.kind} policy")
+        raise InputError(f"{what}: it is {policy.kind}, but {where} needs a {needed.kind} policy")
     sizes = policy.observation_size, policy.action_size
     if sizes != (needed.observation_size, needed.action_size):
         raise InputError(
             f"{what}: it maps {sizes[0]} observation numbers to {sizes[1]} action numbers, but "
-            f"class {environment_class.name} needs {needed.observation_size} and {needed.action_size}"
+            f"{where} needs {needed.observation_size} and {needed.action_size}"
         )
     image = policy.trunk and policy.trunk.shape
     if image != needed.image:
         raise InputError(
-            f"{what}: it sees {f'images {image}' if image else 'vectors'}, but observations of class "
-            f"{environment_class.name} are {f'images {needed.image}' if needed.image else 'vectors'}"
+            f"{what}: it sees {f'images {image}' if image else 'vectors'}, but observations of "
+            f"{where} are {f'images {needed.image}' if needed.image else 'vectors'}"
         )
     squashed = policy if isinstance(policy, SquashedPolicy) else None
     for does, part in (("remembers", policy.memory), ("scales", policy.scaling), ("squashes", squashed)):
         if part is not None and part.actions != needed.actions:
             raise InputError(
-                f"{what}: it {does} actions within {part.actions.describe()}, but those of class "
-                f"{environment_class.name} are within {needed.actions.describe()}"
+                f"{what}: it {does} actions within {part.actions.describe()}, but those of "
+                f"{where} are within {needed.actions.describe()}"
             )
 
 

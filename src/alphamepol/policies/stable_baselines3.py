@@ -5,7 +5,9 @@ The `save` of Stable-Baselines3 writes them. Reading them never runs a program f
 
 import io
 import pickle
+import pickletools
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from alphamepol.errors import InputError
-from alphamepol.files.json_files import from_json
+from alphamepol.files.json_files import LARGEST_JSON, from_json
+from alphamepol.files.reading import open_regular_file
 from alphamepol.policies.files import check_numbers_in_policy_file, read_actions_in_policy_file
 from alphamepol.policies.memory import Memory
 from alphamepol.policies.memory_observation import memory_observation_space
@@ -29,6 +32,13 @@ CRITIC_HIDDEN = [64, 64]
 MEMORY = "alphamepol_memory"
 """The attribute of a model that describes the memory in its observations."""
 ACTOR, HEAD = "mlp_extractor.policy_net.", "action_net."
+LARGEST_WEIGHTS = 48 * 2**20
+"""The most bytes of the weights in a zip file. A policy of vectors with (1024, 1024) units has 10 million of them."""
+ZIP_ENTRY = b"PK\1\2"
+"""The first bytes of each entry in the list of a zip file's parts."""
+MOST_ZIP_ENTRIES = 1000
+TENSOR_NAMES = ("collections OrderedDict", "torch._utils _rebuild_tensor_v2")
+"""The functions that the file of a plain tensor names, besides the types of its storage."""
 
 
 def to_sb3_zip(policy: Policy, observation_space: gymnasium.Space, action_space: gymnasium.Space) -> bytes:
@@ -88,16 +98,14 @@ def read_sb3_zip(path: Path) -> Policy:
     """
     torch, _ = _import_sb3()
     try:
-        with zipfile.ZipFile(path) as file:
-            _check_sb3_zip_sizes(file, path.stat().st_size)
-            settings = from_json(file.read("data"))
-            weights = file.read("policy.pth")
-        with zipfile.ZipFile(io.BytesIO(weights)) as file:
-            _check_sb3_zip_sizes(file, len(weights))
+        with open_regular_file(path) as file, _open_sb3_zip(file) as archive:
+            settings = from_json(_read_part_of_sb3_zip(archive, "data", LARGEST_JSON))
+            weights = _read_part_of_sb3_zip(archive, "policy.pth", LARGEST_WEIGHTS)
+        _check_sb3_weights(weights)
         state = torch.load(io.BytesIO(weights), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ValueError("its weights are not plain tensors; nothing else is read") from error
-    except (zipfile.BadZipFile, RuntimeError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError) as error:
         raise ValueError("it is not a complete zip file of Stable-Baselines3") from error
     # Values that are not JSON are pickled, with a description as text beside the pickle. Only the description is read,
     # because opening a pickle can run a program.
@@ -107,6 +115,8 @@ def read_sb3_zip(path: Path) -> Policy:
     actions = str(settings["action_space"][":type:"])
     if not actions.endswith((".Box'>", ".Discrete'>")):
         raise ValueError(f"its actions are {actions}, only Box and Discrete are possible")
+    if not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
+        raise ValueError("its weights are not plain tensors; nothing else is read")
     if sum(tensor.nbytes for tensor in state.values()) > len(weights):
         raise ValueError("it says that its weights are larger than they are")
     policy = _from_sb3_state_dict({name: np.asarray(tensor) for name, tensor in state.items()})
@@ -116,14 +126,43 @@ def read_sb3_zip(path: Path) -> Policy:
     return policy
 
 
-def _check_sb3_zip_sizes(file: zipfile.ZipFile, size: int) -> None:
-    """Raise ValueError if the content of a zip file would be much larger than the file.
+def _open_sb3_zip(file: io.BufferedReader | io.BytesIO) -> zipfile.ZipFile:
+    """Open a zip file. Raises ValueError if it has more than `MOST_ZIP_ENTRIES` parts.
 
-    Stable-Baselines3 and PyTorch do not compress, so their content is about as large as the file. We never read more
-    than the size that the zip file states.
+    Opening a zip file reads the entries of all its parts, so we count them first.
     """
-    if sum(part.file_size for part in file.infolist()) > 20 * size + 2**20:
-        raise ValueError("the content that it states is much larger than it is")
+    if sum(piece.count(ZIP_ENTRY) for piece in iter(lambda: file.read(2**20), b"")) > MOST_ZIP_ENTRIES:
+        raise ValueError(f"it has more than {MOST_ZIP_ENTRIES} parts")
+    return zipfile.ZipFile(file)
+
+
+def _read_part_of_sb3_zip(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    """Return a part of a zip file. Raises ValueError if the part has more than `most` bytes."""
+    part = archive.getinfo(name)
+    if part.file_size > most:
+        raise ValueError(f"its part {name} has {part.file_size} bytes, more than {most}")
+    if part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"its part {name} is compressed in an unusual way")
+    return archive.read(part)  # no more than the size that was checked
+
+
+def _check_sb3_weights(weights: bytes) -> None:
+    """Raise ValueError if reading weights of PyTorch would take more memory than they have bytes, or run a program.
+
+    PyTorch reads the weights in a restricted way. We allow even less: the names that plain tensors need.
+    """
+    with _open_sb3_zip(io.BytesIO(weights)) as archive:
+        parts = archive.infolist()
+        if sum(part.file_size for part in parts) > len(weights):
+            raise ValueError("it says that its weights are larger than they are")
+        pickles = [archive.read(part) for part in parts if part.filename.endswith("data.pkl")]
+    for operation, argument, _ in (one for pickled in pickles for one in pickletools.genops(pickled)):
+        if operation.name in ("INST", "STACK_GLOBAL") or (operation.name == "GLOBAL" and not _is_tensor_name(argument)):
+            raise ValueError("its weights are not plain tensors; nothing else is read")
+
+
+def _is_tensor_name(name: Any) -> bool:
+    return name in TENSOR_NAMES or (name.startswith("torch ") and name.endswith("Storage"))
 
 
 def _describe_sb3_memory(memory: Memory) -> dict[str, Any]:
@@ -176,19 +215,17 @@ def _from_sb3_state_dict(state: Mapping[str, np.ndarray]) -> Policy:
     prefixes = [f"{ACTOR}{number}." for number in numbers] + [HEAD]
     weights = [(state[f"{prefix}weight"], state[f"{prefix}bias"]) for prefix in prefixes]
     sizes = weights[0][0].shape[1], weights[-1][0].shape[0], [len(bias) for _, bias in weights[:-1]]
-    policy: Policy
-    if "log_std" in state:
-        policy = GaussianPolicy(*sizes, key=jax.random.key(0))
-        if state["log_std"].shape != policy.log_std.shape:
-            raise ValueError("its σ depends on the state, which is not possible here")
-        policy = eqx.tree_at(lambda policy: policy.log_std, policy, jnp.asarray(state["log_std"]))
-    else:
-        policy = CategoricalPolicy(*sizes, key=jax.random.key(0))
-    arrays = [jnp.asarray(array, jnp.float32) for pair in weights for array in pair]
-    if [array.shape for array in arrays] != [leaf.shape for leaf in jax.tree.leaves(policy.layers)]:
+    kind = GaussianPolicy if "log_std" in state else CategoricalPolicy
+    template: Policy = eqx.filter_eval_shape(lambda: kind(*sizes, key=jax.random.key(0)))
+    arrays = [array.astype(np.float32) for pair in weights for array in pair]
+    if [array.shape for array in arrays] != [leaf.shape for leaf in jax.tree.leaves(template.layers)]:
         raise ValueError("its layers do not fit together")
-    layers = jax.tree.unflatten(jax.tree.structure(policy.layers), arrays)
-    return eqx.tree_at(lambda policy: policy.layers, policy, layers)
+    if isinstance(template, GaussianPolicy):
+        if state["log_std"].shape != template.log_std.shape:
+            raise ValueError("its σ depends on the state, which is not possible here")
+        template = eqx.tree_at(lambda policy: policy.log_std, template, jnp.asarray(state["log_std"], jnp.float32))
+    layers = jax.tree.unflatten(jax.tree.structure(template.layers), [jnp.asarray(array) for array in arrays])
+    return eqx.tree_at(lambda policy: policy.layers, template, layers)
 
 
 class _Spaces(gymnasium.Env):

@@ -4,13 +4,14 @@ import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from alphamepol.errors import InputError
 from alphamepol.estimation.statistics import (
+    RESAMPLES,
     Estimate,
     Sample,
     contrast_statistic,
@@ -48,7 +49,7 @@ class Statement:
 
     The sum must be above `above`, below `below`, or between −`within` and `within`; one of the three is given. The
     statement holds if this is true of the whole 95 % interval of the sum. It fails if the opposite is true of the whole
-    interval. Otherwise it is undecided.
+    interval. Otherwise it is undecided. An interval that ends near its limit gets more resamples (`is_settled_by`).
     """
 
     says: str
@@ -60,9 +61,17 @@ class Statement:
     """True if reports show the numbers of the statement only when it does not hold."""
 
     def judge(self, found: Estimate) -> Verdict:
-        if found.interval is None:
-            return "undecided"
-        low, high = found.interval
+        """Return the verdict. It is "undecided" if the bootstrap is not precise enough to tell it."""
+        return self._judge_interval(*found.interval) if found.interval and self.is_settled_by(found) else "undecided"
+
+    def is_settled_by(self, found: Estimate) -> bool:
+        """Return True if the verdict stays the same when the ends of the interval move by their simulation errors."""
+        if found.interval is None or found.simulation_errors is None:
+            return True
+        moved = [(end - error, end + error) for end, error in zip(found.interval, found.simulation_errors, strict=True)]
+        return len({self._judge_interval(low, high) for low, high in product(*moved)}) == 1
+
+    def _judge_interval(self, low: float, high: float) -> Verdict:
         if self.within is not None:
             outside = low > self.within or high < -self.within
             return "fails" if outside else "holds" if -self.within <= low and high <= self.within else "undecided"
@@ -110,12 +119,26 @@ class JudgedStatement:
     shortfalls: tuple[str, ...]
     """For each run that is shorter than planned: its name and its amounts, e.g. `multigrid-alpha-1: 2 of 10 seeds`."""
 
+    @property
+    def precision(self) -> str:
+        """A sentence about an interval that ends near its limit; empty if the usual resamples were enough."""
+        found = self.found
+        if found is None or not found.interval or not found.simulation_errors or found.resamples <= RESAMPLES:
+            return ""
+        ends = "[{:.4f}, {:.4f}], each end within {:.4f}".format(*found.interval, max(found.simulation_errors))
+        resamples = f"{found.resamples:,}".replace(",", "\N{NO-BREAK SPACE}")
+        near = "near" if self.statement.is_settled_by(found) else "within the precision of the bootstrap at"
+        return f" The interval ends {near} its limit: with {resamples} resamples it is {ends}.".replace("-", "−")
+
     def to_dict(self) -> dict[str, Any]:
+        errors = self.found and self.found.simulation_errors
         return {
             "says": self.statement.says,
             "verdict": self.verdict,
             "rule": self.statement.rule,
             "found": self.found and self.found.to_dict(),
+            "resamples": self.found.resamples if self.found else 0,
+            "simulation_errors": errors and list(errors),
             "terms": [
                 {"name": quantity.name, "mean": mean.to_dict(), "interquartile_mean": iqm.to_dict()}
                 for quantity, mean, iqm in self.terms
@@ -181,14 +204,17 @@ def _judge_claim_statement(statement: Statement, store: FindsRuns) -> JudgedStat
         assert stored is not None
         try:
             samples.append((factor, quantity, quantity.read(stored)))
-        except (InputError, KeyError) as error:  # an older run, or a run without its evaluation
+        # An older run, a run without its evaluation, or one whose files were edited, may not have the numbers.
+        except (InputError, LookupError, TypeError, ValueError, AttributeError) as error:
             missing = (f"{quantity.run.name}, which did not keep its {error}",)
             return JudgedStatement(statement, "undecided", None, (), None, missing, shortfalls)
     if len({_tasks_behind_claim(stored) for stored in found.values()}) > 1:
         missing = tuple(f"{run.name} on the same tasks" for run in found)
         return JudgedStatement(statement, "undecided", None, (), None, missing, shortfalls)
     sum_of_means = contrast_statistic(
-        [(factor, sample) for factor, _, sample in samples], [q.run for _, q, _ in samples]
+        [(factor, sample) for factor, _, sample in samples],
+        [quantity.run for _, quantity, _ in samples],
+        settled=statement.is_settled_by,
     )
     terms = tuple(
         (quantity, estimate_statistic(sample), estimate_statistic(sample, weighted_interquartile_mean))

@@ -11,6 +11,7 @@ from alphamepol.environments.make import make
 from alphamepol.figures.heat_maps import draw_heat_maps
 from alphamepol.figures.histogram import draw_entropy_histogram
 from alphamepol.figures.tables import comparison_table
+from alphamepol.figures.terminal import say_in_terminal
 from alphamepol.measuring.evaluation_files import load_evaluation
 from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.interrupts import interrupts
@@ -65,7 +66,5 @@ def demo(folder: str | Path = "runs/demo", seed: int = 0) -> None:
         "maximises the mean of the worst fifth of entropies and explores both members.",
         highlight=False,
     )
-    console.print(
-        f"Picture: {folder / 'demo.png'}    Runs: {folder}/mepol, {folder}/alphamepol", highlight=False, soft_wrap=True
-    )
-    console.print("Next: alphamepol pretrain gridworld-slope --preset paper --seeds 1", highlight=False, soft_wrap=True)
+    say_in_terminal(console, f"Picture: {folder / 'demo.png'}    Runs: {folder}/mepol, {folder}/alphamepol")
+    say_in_terminal(console, "Next: alphamepol pretrain gridworld-slope --preset paper --seeds 1")

@@ -16,9 +16,10 @@ from alphamepol.environments.make import make
 from alphamepol.environments.registry import registered_class_names
 from alphamepol.errors import InputError
 from alphamepol.estimation.statistics import Sample, estimate_statistic, text_of_statistic, weighted_interquartile_mean
-from alphamepol.figures.curves import draw_learning_curves
+from alphamepol.figures.curves import CURVE_FIELDS, draw_learning_curves
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
+from alphamepol.files.names import WIDTH, name_as_text
 from alphamepol.pages.html import (
     Html,
     html_bullets,
@@ -38,7 +39,7 @@ from alphamepol.reproduction.claims import Decision, JudgedStatement, claimed_re
 from alphamepol.reproduction.experiment import Experiment
 from alphamepol.reproduction.planned import member_planned_alone
 from alphamepol.reproduction.store import Store, Stored, read_stored_runs
-from alphamepol.runs.metrics import read_metrics
+from alphamepol.runs.metrics import thinned_metrics
 
 MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}
 PLURALS = {"holds": "hold", "fails": "fail", "undecided": "are undecided"}
@@ -48,7 +49,7 @@ OTHER_UNITS = (
     "Other runs of this class were measured in other units. Their entropies cannot be compared with these; "
     "`alphamepol evaluate RUN RUN` measures all of them in the units of the class."
 )
-WIDTH = 120
+MARKDOWN_WIDTH = 120
 """The longest line of a Markdown file, in characters."""
 
 
@@ -70,7 +71,8 @@ def write_report(
         html_emphasised("Unsupervised Reinforcement Learning in Multiple Environments"),
         f" are decided from {len(stored)} runs: {counted}. A claim consists of statements. A statement holds if it is "
         "true of its whole 95 % interval. It fails if the opposite is true of the whole interval. Otherwise it is "
-        "undecided. Intervals are bootstrapped over seeds, and over tasks where a run has tasks.",
+        "undecided. Intervals are bootstrapped over seeds, and over tasks where a run has tasks. An interval that ends "
+        "near its limit has more resamples than usual.",
     )
     sections = [
         ("claims", "Claims", report_claims_table(decisions)),
@@ -124,13 +126,13 @@ def _report_numbers_as_markdown(decision: Decision) -> list[str]:
 
 
 def _report_markdown_item(text: str, level: int = 0) -> str:
-    """Return an item of a list, wrapped to `WIDTH` columns; `level` is its depth."""
+    """Return an item of a list, wrapped to `MARKDOWN_WIDTH` columns; `level` is its depth."""
     indent = "  " * level
     # A line that begins with a number and a full stop would begin a numbered list, so no line breaks there.
     bound = re.sub(r" (\d+\. )", "\N{NO-BREAK SPACE}\\1", text)
     wrapped = textwrap.fill(
         bound,
-        WIDTH,
+        MARKDOWN_WIDTH,
         initial_indent=f"{indent}- ",
         subsequent_indent=f"{indent}  ",
         break_long_words=False,
@@ -147,10 +149,10 @@ def _report_statement_in_short(part: JudgedStatement) -> str:
     assert part.found is not None
     said = f"{part.verdict.capitalize()}: {part.statement.says}."
     if len(part.terms) == 1:
-        return f"{said} The mean is {part.terms[0][1].text}."
+        return f"{said} The mean is {part.terms[0][1].text}.{part.precision}"
     means = " and ".join(text_of_statistic(mean.value) for _, mean, _ in part.terms)
     shown = f" The means are {means}, and the" if len(part.terms) == 2 else " The"
-    return f"{said}{shown} difference is {part.found.text}."
+    return f"{said}{shown} difference is {part.found.text}.{part.precision}"
 
 
 def report_claims_table(decisions: Sequence[Decision]) -> Html:
@@ -177,6 +179,8 @@ def _report_statement(part: JudgedStatement) -> Html:
     improved = f", probability of improvement {part.improvement.value:.2f}" if part.improvement else ""
     short = f". Shorter than planned: {'; '.join(part.shortfalls)}" if part.shortfalls else ""
     found = f" {part.statement.says}: {means}{difference}{improved}{short}"
+    if part.precision:
+        found += f".{part.precision}"
     return join_html(html_marked(part.verdict, MARKS[part.verdict]), found)
 
 
@@ -195,16 +199,16 @@ def report_entropy_tables(stored: Sequence[Stored]) -> Html:
     """Return a table for every class: the entropies of its methods, of Random, of specialists, and the ceiling."""
     explored = [one for one in stored if "entropy" in one.summary and isinstance(one.config, PretrainConfig)]
     parts = []
-    for class_name, units in dict.fromkeys(map(_reported_class_and_units, explored)):
-        runs = [one for one in explored if _reported_class_and_units(one) == (class_name, units)]
+    for class_name, members, units in dict.fromkeys(map(_reported_class_and_units, explored)):
+        runs = [one for one in explored if _reported_class_and_units(one) == (class_name, members, units)]
         alone = {_reported_member_alone(one): one for one in runs if _reported_member_alone(one)}
         shared = [one for one in runs if not _reported_member_alone(one)]
-        parts += [html_heading(class_name), _report_entropy_table(shared, alone)]
+        parts += [html_heading(name_as_text(class_name, WIDTH)), _report_entropy_table(shared, alone)]
         if units:
             parts.append(
                 html_paragraph(f"Particles are in units of {', '.join(f'{unit:.3g}' for unit in units)}.", soft=True)
             )
-        if sum(_reported_class_and_units(one)[0] == class_name for one in explored) > len(runs):
+        if any(_reported_class_and_units(one)[:2] == (class_name, members) for one in explored if one not in runs):
             parts.append(html_paragraph(OTHER_UNITS, soft=True))
     note = html_paragraph(
         "Each cell shows the mean over seeds [95 % interval] | the inter-quartile mean. The interval of a single seed "
@@ -214,10 +218,10 @@ def report_entropy_tables(stored: Sequence[Stored]) -> Html:
     return join_html(note, *parts) if parts else Html()
 
 
-def _reported_class_and_units(one: Stored) -> tuple[str, tuple[float, ...] | None]:
-    """Return the class of a run and the units of its entropies, which can be compared only within both."""
+def _reported_class_and_units(one: Stored) -> tuple[str, tuple[str, ...], tuple[float, ...] | None]:
+    """Return the class of a run, its members, and the units of its entropies, which can be compared only within all."""
     units = one.summary.get("units")
-    return one.summary["class"], None if units is None else tuple(units)
+    return one.summary["class"], tuple(one.summary["members"]), None if units is None else tuple(units)
 
 
 def _report_entropy_table(shared: Sequence[Stored], alone: dict[str | None, Stored]) -> Html:
@@ -225,7 +229,7 @@ def _report_entropy_table(shared: Sequence[Stored], alone: dict[str | None, Stor
     members: list[str] = first.summary["members"]
     ceilings = [first.summary["ceiling"][member] for member in members]
     columns = [
-        ("", *members, "mean under p_M"),
+        ("", *(name_as_text(str(member), WIDTH) for member in members), "mean under p_M"),
         *(
             (
                 reported_label_of_run(one),
@@ -284,13 +288,15 @@ def report_returns_table(stored: Sequence[Stored]) -> Html:
         first, last = (claimed_returns_at(one, number) for number in (0, -1))
         iqm = estimate_statistic(last, weighted_interquartile_mean)
         amount = f"{last.task_count} × {len(last.values) // last.task_count}"
-        where = f"{one.summary['class']}, {one.summary['member']}"
+        where = ", ".join(name_as_text(str(one.summary[part]), WIDTH) for part in ("class", "member"))
         cells = (
             estimate_statistic(first).text,
             estimate_statistic(last).text,
             iqm.text,
         )
-        rows.append((where, one.summary["label"], amount, str(one.summary["iterations"]), *cells))
+        rows.append(
+            (where, name_as_text(str(one.summary["label"]), WIDTH), amount, str(one.summary["iterations"]), *cells)
+        )
     header = ("member", "from", "tasks × seeds", "iterations", "first return", "final return", "inter-quartile mean")
     return html_table(header, rows, range(2, 7)) if rows else Html()
 
@@ -354,9 +360,8 @@ def report_runs_table(stored: Sequence[Stored]) -> Html:
         seeds = str(len(one.summary.get("seeds", [])))
         taken = str(round(one.summary.get("seconds", {}).get("total", 0)))
         device = str(description.get("device", ""))
-        rows.append(
-            (html_details(one.folder.name, settings), description["command"], seeds, shown_commit, device, taken)
-        )
+        title = html_details(name_as_text(one.name), settings)
+        rows.append((title, description["command"], seeds, shown_commit, device, taken))
     return html_table(("run and settings", "command", "seeds", "commit", "device", "seconds"), rows, (2, 5))
 
 
@@ -366,11 +371,11 @@ def report_runs(folders: Sequence[Path], path: Path) -> None:
     figures: list[Html] = []
     for one in stored:
         if one.so_far is not None and one.description["command"] == "pretrain":
-            draw_learning_curves(
-                read_metrics(one.folder / "metrics.jsonl"), one.summary["members"], None, one.folder / "figures"
-            )
+            lines = thinned_metrics(one.folder / "metrics.jsonl", "epoch", CURVE_FIELDS)
+            draw_learning_curves(lines, one.summary["members"], None, one.folder / "figures")
         if pictures := sorted((one.folder / "figures").glob("*.png")):
-            figures += [html_heading(one.folder.name), *(html_picture(path, path.stem) for path in pictures)]
+            heading = html_heading(name_as_text(one.name))
+            figures += [heading, *(html_picture(path, name_as_text(path.stem)) for path in pictures)]
     sections = [
         ("members", "Entropy in each member", report_entropy_tables(stored)),
         ("returns", "Returns after fine-tuning", report_returns_table(stored)),

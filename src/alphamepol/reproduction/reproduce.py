@@ -9,9 +9,11 @@ from rich.text import Text
 
 from alphamepol.errors import InputError, RunError
 from alphamepol.figures.tables import plain_table
+from alphamepol.figures.terminal import say_in_terminal
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
 from alphamepol.files.locks import folder_lock_held
+from alphamepol.policies.files import read_policy_file, save_policy
 from alphamepol.reproduction.catalogue import catalogue_of_experiments, choose_from_catalogue
 from alphamepol.reproduction.claims import Decision, decide_claim
 from alphamepol.reproduction.experiment import Experiment
@@ -88,7 +90,7 @@ def reproduce(
         decisions = _decide_what_was_reproduced(experiments, store)
         page = write_reproduced_page(experiments, store, decisions, console)
     console.print(reproduced_verdict_table([decisions[claim.id] for claim in claims]))
-    console.print(f"Report: {page}    Runs: {store.runs}    Figures: {folder / 'figures'}", soft_wrap=True)
+    say_in_terminal(console, f"Report: {page}    Runs: {store.runs}    Figures: {folder / 'figures'}")
     if failures:
         raise RunError(f"{len(failures)} of {len(runs)} runs could not be done: {'; '.join(failures)}")
 
@@ -114,7 +116,7 @@ def write_reproduced_page(
                 continue
             try:
                 drawing.draw(found, store.folder / "figures", drawing.name)
-            except (InputError, RunError, ImportError, KeyError, ValueError) as error:
+            except (InputError, RunError, ImportError, LookupError, TypeError, ValueError, AttributeError) as error:
                 _say_of_reproduction(console, [f"figure {drawing.name} was left out: {error}"])
     return write_report(store, experiments, list(decisions.values()), path)
 
@@ -128,7 +130,8 @@ def release_reproduced_policies(experiments: Sequence[Experiment], store: Store)
         path = stored and RunFolder(stored.folder).policy(run.config.seed)
         if path and path.is_file():
             name = run.name.removeprefix(f"{run.class_name}-")
-            write_atomically(store.folder / "policies" / run.class_name / f"{name}.safetensors", path.read_bytes())
+            # Equal policies give equal files.
+            save_policy(read_policy_file(path), store.folder / "policies" / run.class_name / f"{name}.safetensors")
 
 
 def _reproduce_runs(runs: Sequence[Planned], store: Store, console: Console, received: Interrupts) -> list[str]:
@@ -168,7 +171,7 @@ def _hindrance_to_reproduce(run: Planned, store: Store, failed: set[Planned]) ->
 
 def _say_of_reproduction(console: Console, sentences: Sequence[str]) -> None:
     for sentence in sentences:
-        console.print(sentence, soft_wrap=True, markup=False)
+        say_in_terminal(console, sentence)
 
 
 def _table_of_runs_to_reproduce(runs: Sequence[Planned], store: Store) -> Table:

@@ -16,9 +16,10 @@ from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.compute.devices import device_name
 from alphamepol.compute.machine import machine_cores
 from alphamepol.environments.registry import StepCost, find_registered_class
+from alphamepol.files.json_files import value_has_type
 from alphamepol.reproduction.planned import AnyConfig, Identity, Planned
 from alphamepol.reproduction.store import Store
-from alphamepol.runs.metrics import read_metrics
+from alphamepol.runs.metrics import last_metrics_line
 
 # These numbers are rough: the times of finished runs correct them.
 SHARE = {"cpu": 0.4, "gpu": 0.2}
@@ -43,11 +44,11 @@ class Clock:
     def _left(self, run: Planned) -> float:
         """Return the share of a run that is still to be done."""
         path = self.store.place_of(run) / "metrics.jsonl"
-        lines = read_metrics(path) if path.is_file() else []
-        if not lines:
+        last = last_metrics_line(path) or {}
+        done = last.get("epoch", last.get("iteration", -1))
+        if not value_has_type(done, int):
             return 1.0
-        done: int = lines[-1]["epoch" if "epoch" in lines[-1] else "iteration"] + 1
-        return 1 - min(1.0, done / _steps_for_run_time(run.config))
+        return 1 - min(1.0, (done + 1) / _steps_for_run_time(run.config))
 
     def _rough(self, class_name: str, config: AnyConfig, identity: Identity) -> float:
         kind, entry = _backend_for_run_time(), find_registered_class(class_name)

@@ -8,12 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT, own_settings_by_finetuner_name
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.errors import InputError
+from alphamepol.evaluation.run_summaries import summarise_run_so_far
+from alphamepol.files.json_files import value_has_type
+from alphamepol.files.names import join_path_words, name_as_path
+from alphamepol.files.reading import check_folder_is_plain
 from alphamepol.reproduction.planned import (
     AMOUNTS,
     AnyConfig,
@@ -23,8 +25,8 @@ from alphamepol.reproduction.planned import (
     hash_of_planned_run,
     identity_of_planned_run,
 )
-from alphamepol.runs.folder import UNITS, RunFolder
-from alphamepol.runs.metrics import read_metrics
+from alphamepol.runs.description import Number
+from alphamepol.runs.folder import RunFolder
 from alphamepol.settings.conversion import settings_from_dict
 
 CONFIGS: dict[str, type[AnyConfig]] = {
@@ -35,15 +37,21 @@ CONFIGS: dict[str, type[AnyConfig]] = {
     "metatrain": MetatrainConfig,
 }
 """The settings class of each command."""
-_EXPLORED = {"class", "members", "probabilities", "seeds", "entropy", "ceiling", "mean"}
-SUMMARISED: dict[str, set[str]] = {
-    "pretrain": _EXPLORED,
-    "untrained": _EXPLORED,
-    "gradient-variance": set(),
-    "finetune": {"class", "member", "label", "iterations", "tasks", "returns"},
-    "metatrain": {"class", "members", "probabilities", "label", "seeds"},
+DESCRIBED: dict[str, Any] = {
+    "class": str,
+    "members": list[str],
+    "probabilities": list[Number],
+    "member": str,
+    "tasks": list[Any] | None,
+    "init": str | None,
+    "diayn": str | None,
+    "batches": int,
+    "command_line": str,
+    "versions": dict[str, Any],
+    "commit": str | None,
+    "device": str,
 }
-"""The keys that the summary of each command must have to be reported."""
+"""The types of the parts of config.json that are read here. Not every run has all of them."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,8 @@ class Stored:
     """The share of the planned work that was done, including the work of the runs that this run began from."""
     so_far: dict[str, Any] | None = None
     """The summary of the steps so far, if the run has not ended."""
+    name: str = ""
+    """The name of the run in pages; that of its folder, and of folders above if this is not enough to tell it apart."""
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -106,6 +116,7 @@ class Store:
     """The runs of a reproduction: all run folders at any depth below `runs/` in the folder of the reproduction."""
 
     def __init__(self, folder: Path):
+        check_folder_is_plain(folder, files=["reproduction.json"], folders=["runs", "figures", "policies"])
         self.folder = folder
         self.runs = folder / "runs"
         self.problems: list[str] = []
@@ -130,9 +141,9 @@ class Store:
                 )
                 continue
             config = settings_from_dict(CONFIGS[description["command"]], description["config"])
-            stored = Stored(self.runs / place, description, config, identity)
+            stored = Stored(self.runs / place, description, config, identity, name=place.name)
             if (stored.folder / "summary.json").is_file() and not stored.finished:
-                self.problems.append(f"ignored: {stored.folder / 'summary.json'} cannot be read")
+                self.problems.append(f"ignored: {stored.folder / 'summary.json'} cannot be used")
             known = self._by_hash.get(hash_of_planned_run(identity))
             if known is None or stored.completeness > known.completeness:
                 self._by_hash[hash_of_planned_run(identity)] = stored
@@ -163,7 +174,8 @@ class Store:
     def place_of(self, planned: Planned) -> Path:
         """Return the folder in which a run was begun, or the path of a new folder."""
         stored = self._by_hash.get(hash_of_planned_run(planned.identity))
-        return stored.folder if stored else self.runs / f"{planned.name}-{hash_of_planned_run(planned.identity)[:8]}"
+        name = join_path_words(name_as_path(planned.name), hash_of_planned_run(planned.identity)[:8])
+        return stored.folder if stored else self.runs / name
 
 
 def stored_run_has_products(folder: Path) -> bool:
@@ -173,65 +185,34 @@ def stored_run_has_products(folder: Path) -> bool:
 
 def read_stored_runs(folders: Sequence[Path]) -> list[Stored]:
     """Read runs from their folders; they need not belong to a reproduction."""
-    described = {Path(folder.resolve().name): _read_stored_description(folder) for folder in folders}
+    described = dict(zip(_places_of_stored_runs(folders), map(_read_stored_description, folders), strict=True))
     found = []
     for folder, (place, description) in zip(folders, described.items(), strict=True):
         config = settings_from_dict(CONFIGS[description["command"]], description["config"])
         identity = _identity_of_stored_run(place, described) or {"command": description["command"], "config": {}}
+        stored = Stored(folder, description, config, identity, name=str(place))
         if not RunFolder(folder).ended:
-            found.append(_stored_run_so_far(Stored(folder, description, config, identity)))
-            continue
-        summary = RunFolder(folder).read_summary()
-        if missing := sorted(SUMMARISED[description["command"]] - summary.keys()):
-            raise InputError(f"run: {folder / 'summary.json'} is not the summary of a run, it has no {missing[0]}")
-        found.append(Stored(folder, description, config, identity))
+            said, told = summarise_run_so_far(RunFolder(folder), description, config)
+            stored = dataclasses.replace(stored, shortfall=said, so_far=told)
+        elif not stored.summary:  # reading it raises an error if it cannot be used
+            raise InputError(f"run: {folder / 'summary.json'} is empty")
+        found.append(stored)
     return found
 
 
-def _stored_run_so_far(stored: Stored) -> Stored:
-    """Return a run that has not ended, with a summary of its steps so far, from metrics.jsonl."""
-    folder, described = RunFolder(stored.folder), stored.description
-    lines = read_metrics(folder.metrics)
-    unit = next((unit for unit in UNITS if lines and unit in lines[0]), None)
-    if unit is None or described["command"] not in ("pretrain", "finetune", "metatrain"):
-        raise InputError(f"run: {stored.folder} has not ended, and has no numbers yet")
-    done = lines[-1][unit] + 1
-    said = f"{done} of {getattr(stored.config, f'{unit}s')} {unit}s"
-    told: dict[str, Any] = {"class": described["class"], "seeds": stored.config.seed_list}
-    if described["command"] == "pretrain":
-        told |= _entropies_so_far(described, folder.read_class_record() or {}, lines)
-    elif described["command"] == "finetune":
-        rows = np.array([line["return"] for line in lines], float).reshape(done, len(described["tasks"]), -1)
-        by_seed = np.moveaxis(rows, 0, -1)
-        label = Path(str(described["init"])).name
-        told |= {"member": described["member"], "label": f"{label}, {said}", "iterations": done}
-        told |= {"tasks": described["tasks"], "returns": by_seed.mean(axis=1).tolist()}
-        told["returns_by_seed"] = np.moveaxis(by_seed, 1, 0).tolist()
-    else:
-        told |= {"members": described["members"], "probabilities": described["probabilities"]}
-        told["label"] = f"{stored.config.label}, {said}"  # pyright: ignore[reportAttributeAccessIssue]
-    return dataclasses.replace(stored, shortfall=said, so_far=told)
+def _places_of_stored_runs(folders: Sequence[Path]) -> list[Path]:
+    """Return a path for each folder: its name, with as many folders above it as are needed to tell all apart.
 
-
-def _entropies_so_far(described: dict[str, Any], record: dict[str, Any], lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the latest entropy of every member in the samples of a run's epochs, for each seed."""
-    members: list[str] = described["members"]
-    latest = {line["seed"]: {} for line in lines}
-    means = {line["seed"]: line["mean_entropy"] for line in lines}
-    for line in lines:
-        latest[line["seed"]] |= line["entropy"]
-    units, ceilings = record.get("units"), record.get("entropy_ceilings") or [None] * len(members)
-    shift = 0.0 if units is None else float(np.sum(np.log(units)))
-    return {
-        "members": members,
-        "probabilities": described["probabilities"],
-        "entropy": {name: [found[name] for found in latest.values() if name in found] for name in members},
-        "ceiling": {
-            name: None if ceiling is None else ceiling - shift for name, ceiling in zip(members, ceilings, strict=True)
-        },
-        "mean": list(means.values()),
-        **({} if units is None else {"units": units}),
-    }
+    Raises an `InputError` if a folder is given twice.
+    """
+    whole = [folder.resolve() for folder in folders]
+    if twice := [folder for folder, path in zip(folders, whole, strict=True) if whole.count(path) > 1]:
+        raise InputError(f"folder: {twice[0]} was given more than once")
+    for depth in range(1, max(len(path.parts) for path in whole) + 1):
+        places = [Path(*path.parts[-depth:]) for path in whole]
+        if len(set(places)) == len(places):
+            return places
+    return whole
 
 
 def _shortfalls_of_stored_run(planned: Identity, found: Identity) -> list[tuple[str, int, int]]:
@@ -262,21 +243,27 @@ def _read_stored_description(folder: Path) -> dict[str, Any]:
     kind = CONFIGS.get(str(description.get("command")))
     if kind is None or not isinstance(description.get("class"), str):
         raise InputError(f"run: {folder} is not a run that can be reported")
+    for name, wanted in DESCRIBED.items():
+        if name in description and not value_has_type(description[name], wanted):
+            raise InputError(f"run: {folder / 'config.json'} cannot be used, its {name} is {description[name]!r:.80}")
     try:
-        settings_from_dict(kind, description["config"])
-    except (TypeError, KeyError, AttributeError) as error:
+        settings_from_dict(kind, description["config"]).check()
+    except (TypeError, KeyError, AttributeError, InputError) as error:
         raise InputError(f"run: {folder} has settings that are not known here ({error})") from error
     return description
 
 
-def _identity_of_stored_run(place: Path, described: dict[Path, dict[str, Any]]) -> Identity | None:
+def _identity_of_stored_run(
+    place: Path, described: dict[Path, dict[str, Any]], after: tuple[Path, ...] = ()
+) -> Identity | None:
     """Return the identity of a run, from its config.json and the config.json of the run that it began from.
 
-    Return None if the run that it began from was not found.
+    Return None if the run that it began from was not found. `after` are the runs that began from this run.
     """
     description = described[place]
     config = settings_from_dict(CONFIGS[description["command"]], description["config"])
     parts: dict[str, Any] = {part: description[part] for part in ("member", "batches") if part in description}
+    after = (*after, place)
     for part in ("init", "diayn"):
         given = description.get(part)
         if given == "random":
@@ -285,8 +272,9 @@ def _identity_of_stored_run(place: Path, described: dict[Path, dict[str, Any]]) 
             # The run may have been moved since: only the end of the recorded path must match.
             words = Path(given).parts
             ends = (Path(*words[start:]) for start in range(len(words)))
-            before = next((end for end in ends if end != place and _stored_run_trains(described.get(end))), None)
-            inner = None if before is None else _identity_of_stored_run(before, described)
+            # A run cannot have begun from itself, nor from a run that began from it.
+            before = next((end for end in ends if end not in after and _stored_run_trains(described.get(end))), None)
+            inner = None if before is None else _identity_of_stored_run(before, described, after)
             if inner is None:
                 return None
             parts[part] = inner

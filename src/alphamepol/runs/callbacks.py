@@ -13,6 +13,7 @@ from typing import Any, Protocol, get_args, runtime_checkable
 import numpy as np
 
 from alphamepol.errors import InputError, RunError
+from alphamepol.files.names import name_as_tag, name_as_text
 from alphamepol.runs.folder import RunFolder
 from alphamepol.settings.run import LogTarget
 
@@ -144,7 +145,9 @@ class TensorBoardLogger:
         values = [self._summary.Value(tag=tag, simple_value=value) for tag, value in curves.items()]
         self._write(step.number, self._summary(value=values))
         for name, pixels in step.draw().items() if step.saved else ():
-            self._write(step.number, self._image(name, pixels, dataformats="HWC"))
+            picture = self._image("", pixels, dataformats="HWC")
+            picture.value[0].tag = name  # tensorboardX itself would replace characters, so that names could merge
+            self._write(step.number, picture)
 
     def _write(self, number: int, summary: Any) -> None:
         self._writer.write_event(self._event(wall_time=time.time(), step=number, summary=summary))
@@ -164,16 +167,18 @@ class WandbLogger:
         import wandb
 
         self._labels, self._image = labels, wandb.Image
+        if (folder.path / "wandb").is_symlink():  # wandb itself makes links inside its folder
+            raise InputError(f"folder: {folder.path / 'wandb'} is a link; remove it")
         try:
             self._run = wandb.init(
                 project=os.environ.get("WANDB_PROJECT", "alphamepol"),
-                name=folder.path.resolve().name,
+                name=name_as_text(folder.path.resolve().name, 128),
                 dir=folder.path,
                 config=folder.read_config(),
                 resume=None if wandb.Settings().mode == "offline" else "allow",
-                id=hashlib.sha256(str(folder.path.resolve()).encode()).hexdigest()[:16],
+                id=hashlib.sha256(os.fsencode(folder.path.resolve())).hexdigest()[:16],
             )
-        except wandb.Error as error:
+        except (wandb.Error, UnicodeError) as error:  # wandb has no paths that are no UTF-8
             raise InputError(
                 f"log: wandb cannot begin ({error}); log in with `wandb login`, or set WANDB_MODE=offline"
             ) from error
@@ -221,5 +226,9 @@ def _flatten_metrics(value: Any, path: str = "") -> dict[str, float | int]:
     """Return the numbers by their paths: {"entropy": {"GWS": 0.5}} becomes {"entropy/GWS": 0.5}."""
     if isinstance(value, dict | list):
         parts = value.items() if isinstance(value, dict) else enumerate(value)
-        return {tag: number for name, part in parts for tag, number in _flatten_metrics(part, f"{path}/{name}").items()}
+        return {
+            tag: number
+            for name, part in parts
+            for tag, number in _flatten_metrics(part, f"{path}/{name_as_tag(str(name))}").items()
+        }
     return {path.removeprefix("/"): value}

@@ -1,8 +1,7 @@
-"""The description of a run that config.json holds."""
+"""The description of a run that config.json holds, and the numbers that its summary.json must have."""
 
 import os
 import platform
-import shlex
 import subprocess
 import sys
 from importlib.metadata import version
@@ -11,6 +10,49 @@ from typing import Any
 
 from alphamepol import __version__
 from alphamepol.compute.devices import device_name
+from alphamepol.files.json_files import value_has_type
+from alphamepol.files.names import WIDTH, join_command_words, name_as_text
+
+Number = float | int
+_EXPLORED: dict[str, Any] = {
+    "class": str,
+    "members": list[str],
+    "probabilities": list[Number],
+    "seeds": list[int],
+    "entropy": dict[str, list[Number]],
+    "ceiling": dict[str, Number | None],
+    "mean": list[Number],
+}
+SUMMARISED: dict[str, dict[str, Any]] = {
+    "pretrain": _EXPLORED,
+    "untrained": _EXPLORED,
+    "gradient-variance": {},
+    "finetune": {
+        "class": str,
+        "member": str,
+        "label": str,
+        "iterations": int,
+        "tasks": list[Any],
+        "returns": list[list[Number]],
+    },
+    "metatrain": {
+        "class": str,
+        "members": list[str],
+        "probabilities": list[Number],
+        "label": str,
+        "seeds": list[int],
+    },
+}
+"""The parts that the summary of each command must have to be reported, with their types."""
+_ALSO_SUMMARISED: dict[str, Any] = {
+    "units": list[Number] | None,
+    "seconds": dict[str, Number],
+    "seeds": list[int],
+    "policies": int,
+    "returns_by_seed": list[list[list[Number]]],
+    "device": str,
+}
+"""The types of the parts that a summary may have, too."""
 
 
 def describe_run(command: str, class_name: str, parts: dict[str, Any]) -> dict[str, Any]:
@@ -19,7 +61,7 @@ def describe_run(command: str, class_name: str, parts: dict[str, Any]) -> dict[s
         "command": command,
         "class": class_name,
         **parts,
-        "command_line": shlex.join([_program_in_description(sys.argv[0]), *sys.argv[1:]]),
+        "command_line": join_command_words([_program_in_description(sys.argv[0]), *sys.argv[1:]]),
         "versions": {"python": platform.python_version(), "alphamepol": __version__}
         | {package: version(package) for package in ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy")},
         "commit": _commit_in_description(),
@@ -27,13 +69,39 @@ def describe_run(command: str, class_name: str, parts: dict[str, Any]) -> dict[s
     }
 
 
+def check_run_summary(command: str, summary: dict[str, Any]) -> None:
+    """Raise ValueError if the parts of a summary that are read here are missing, of wrong types, or do not fit."""
+    for name, kind in SUMMARISED[command].items():
+        if not value_has_type(summary.get(name), kind):
+            raise ValueError(f"its {name} is {summary.get(name)!r:.80}")
+    for name, kind in _ALSO_SUMMARISED.items():
+        if name in summary and not value_has_type(summary[name], kind):
+            raise ValueError(f"its {name} is {summary[name]!r:.80}")
+    members, seeds = summary.get("members", []), len(summary.get("seeds", []))
+    if len(members) != len(summary.get("probabilities", [])) or len(set(members)) != len(members):
+        raise ValueError("it has not one probability for each member")
+    if "entropy" in SUMMARISED[command]:
+        numbers = [summary["mean"], *(summary["entropy"].get(member, []) for member in members)]
+        if not (members and seeds and all(len(values) == seeds for values in numbers)):
+            raise ValueError("it has not one entropy for each seed and member")
+        if not set(members) <= summary["ceiling"].keys():
+            raise ValueError("it has not one ceiling for each member")
+    if command == "finetune":
+        for returns in [summary["returns"], *summary.get("returns_by_seed", [])]:
+            if len(returns) != len(summary["tasks"]) or not returns:
+                raise ValueError("it has not one list of returns for each task")
+            if not summary["iterations"] == len(returns[0]) > 0 or len({len(of_task) for of_task in returns}) > 1:
+                raise ValueError(f"it has not {summary['iterations']} returns for each task")
+
+
 def repr_of_run(run: Any) -> str:
     """Return a short text about a finished run: its type, its folder, its class and its final numbers."""
     summary = run.summary
-    place = " ".join(str(summary[part]) for part in ("class", "member") if part in summary)
+    place = " ".join(name_as_text(str(summary[part]), WIDTH) for part in ("class", "member") if part in summary)
     final = summary.get("final", {})
     found = summary.get("entropy") or ({"return": final} if "mean" in final else final)
-    numbers = [f"{name} {text}" for name, value in list(found.items())[:20] if (text := _number_in_repr(value))]
+    named = [(name_as_text(name, WIDTH), _number_in_repr(value)) for name, value in list(found.items())[:20]]
+    numbers = [f"{name} {number}" for name, number in named if number]
     return f"{type(run).__name__}({str(run.folder)!r}, {place}: {', '.join(numbers)})"
 
 

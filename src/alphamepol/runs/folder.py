@@ -8,30 +8,45 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from alphamepol.environments.class_record import record_class
+from alphamepol.environments.class_record import check_class_record, record_class
 from alphamepol.environments.host import AnyClass
 from alphamepol.errors import InputError
 from alphamepol.files.atomic import is_unfinished_atomic_write, write_atomically
-from alphamepol.files.json_files import read_json, to_json
-from alphamepol.files.locks import folder_lock_held, forget_folder_lock, is_empty_but_for_lock
+from alphamepol.files.json_files import read_json, to_json, value_has_type
+from alphamepol.files.locks import LOCK, folder_lock_held, forget_folder_lock, is_empty_but_for_lock
+from alphamepol.files.names import join_path_words, name_as_path
+from alphamepol.files.reading import check_folder_is_plain
 from alphamepol.policies.files import load_policies_together, read_policy_file
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.checkpoints import checkpoint_policies_file, saved_checkpoints
+from alphamepol.runs.description import SUMMARISED, check_run_summary
 from alphamepol.runs.metrics import read_metrics
 
 
 def default_run_folder(*words: str) -> Path:
-    """Return the folder of a run if none is given: a folder in `runs`, named by the words that are not empty."""
-    return Path("runs") / "-".join(word for word in words if word)
+    """Return the folder of a run if none is given: a folder in `runs`, named by the words that are not empty.
+
+    Words that are names must come from `name_as_path`.
+    """
+    return Path("runs") / join_path_words(*words)
 
 
 def class_in_folder_name(class_name: str) -> str:
     """Return the name of a class as part of a file name. For FILE.py:FUNCTION this is the name of the function."""
-    return class_name.rpartition(":")[2]
+    return name_as_path(class_name.rpartition(":")[2])
 
 
 PROVENANCE = ("command_line", "versions", "commit", "device", "init", "init_checkpoint", "diayn")
 """The parts of config.json that tell where a run came from. All other parts decide what the run computes."""
+
+
+FILES = (
+    *("config.json", "class.json", "metrics.jsonl", "summary.json", "init.safetensors", "evaluation.safetensors"),
+    LOCK,
+)
+"""The names of the files in a run folder that commands read and write."""
+FOLDERS = "checkpoints", "policy", "discriminator", "figures", "tensorboard", "diayn"
+"""The names of the folders in a run folder that commands read and write."""
 
 
 UNITS = "epoch", "iteration"
@@ -70,8 +85,13 @@ class RunFolder:
         return self.discriminators / f"seed-{seed}.safetensors"
 
     def read_config(self) -> dict[str, Any]:
+        """Return the content of config.json. Raises an `InputError` if a file of the run is a link or a pipe.
+
+        Every command reads config.json first. So no command follows a link out of the folder.
+        """
         if not self.config.is_file():
             raise InputError(f"run: {self.path} is not a run folder, it has no config.json")
+        check_folder_is_plain(self.path, FILES, FOLDERS)
         return _read_json_in_run_folder(self.config)
 
     def write_class_record(self, environment_class: AnyClass, units: Sequence[float] | None = None) -> None:
@@ -80,12 +100,25 @@ class RunFolder:
 
     def read_class_record(self) -> dict[str, Any] | None:
         """Return the content of class.json; None if the folder has none."""
-        return _read_json_in_run_folder(self.class_record) if self.class_record.is_file() else None
+        if not self.class_record.is_file():
+            return None
+        record = _read_json_in_run_folder(self.class_record)
+        try:
+            check_class_record(record)
+        except ValueError as error:
+            raise InputError(f"run: {self.class_record} does not describe a class ({error})") from error
+        return record
 
     def read_summary(self) -> dict[str, Any]:
         if not self.summary.is_file():
             raise InputError(f"run: {self.path} has not finished, it has no summary.json; continue it with --resume")
-        return _read_json_in_run_folder(self.summary)
+        summary, command = _read_json_in_run_folder(self.summary), self.read_config().get("command")
+        if command in SUMMARISED:
+            try:
+                check_run_summary(command, summary)
+            except ValueError as error:
+                raise InputError(f"run: {self.summary} is not the summary of a run of {command} ({error})") from error
+        return summary
 
     @property
     def ended(self) -> bool:
@@ -117,9 +150,7 @@ class RunFolder:
         finished run are left out.
         """
         if checkpoint is None:
-            paths = {path.stem: path for path in sorted(self.policies.glob("*.safetensors"))}
-            names = self._names_of_final_policies()
-            found = {name: read_policy_file(paths[name]) for name in names if name in paths}
+            found = {path.stem: read_policy_file(path) for path in self._final_policy_files()}
         else:
             found = load_policies_together(checkpoint_policies_file(self.checkpoints, *checkpoint))
         found = {name: policy for name, policy in found.items() if not name.startswith("best-")}
@@ -129,27 +160,36 @@ class RunFolder:
         numbers = [int(seed[1]) if seed else number for number, seed in enumerate(seeds)]
         return dict(zip(numbers, found.values(), strict=True))
 
-    def _names_of_final_policies(self) -> list[str]:
+    def _final_policy_files(self) -> list[Path]:
+        """Return the policy files that the summary describes, in the order of their seeds, skills and tasks.
+
+        The first skill of every seed comes before the second skills. Tasks that take the policies in turn then meet all
+        seeds.
+        """
         summary = self.read_summary()
-        seeds, skills = summary.get("seeds"), summary.get("skills", 0)
-        # Seeds and skills become parts of file names, so they must be integers.
-        if not (isinstance(seeds, list) and all(type(number) is int for number in [*seeds, skills])):
+        seeds: Any = summary.get("seeds")
+        skills, tasks = summary.get("skills", 0), summary.get("tasks")
+        if not (value_has_type(seeds, list[int]) and value_has_type(skills, int)):
             raise InputError(f"run: {self.summary} does not say which seeds (and skills) there are")
-        if isinstance(tasks := summary.get("tasks"), list):
-            return [f"task-{task}-seed-{seed}" for task in range(len(tasks)) for seed in seeds]
-        # The first skill of every seed comes before the second skills. Tasks that take the policies in turn then meet
-        # all seeds.
-        return (
-            [f"seed-{seed}-skill-{skill}" for skill in range(skills) for seed in seeds]
-            if skills
-            else [f"seed-{seed}" for seed in seeds]
-        )
+        if isinstance(tasks, list):
+            pattern, groups = r"task-(?P<group>\d+)-seed-(?P<seed>\d+)", len(tasks)
+        elif skills:
+            pattern, groups = r"seed-(?P<seed>\d+)-skill-(?P<group>\d+)", skills
+        else:
+            pattern, groups = r"seed-(?P<seed>\d+)(?P<group>)", 1
+        order = {seed: number for number, seed in enumerate(seeds)}
+        found = []
+        for path in self.policies.glob("*.safetensors"):
+            name = re.fullmatch(pattern, path.stem)
+            if name and int(name["seed"]) in order and int(name["group"] or 0) < groups:
+                found.append((int(name["group"] or 0), order[int(name["seed"])], path))
+        return [path for *_, path in sorted(found)]
 
     def feature_noise(self) -> float | None:
         """Return the noise that the run has added because particles coincided; None if it has not."""
         told = [self.read_summary()] if self.ended else read_metrics(self.metrics)
-        noises = [line["feature_noise"] for line in told if isinstance(line.get("feature_noise"), float)]
-        return noises[0] if noises else None
+        noises: Iterator[Any] = (line.get("feature_noise") for line in told)
+        return next((noise for noise in noises if value_has_type(noise, float)), None)
 
     def shorten(self, length: str, done: int) -> None:
         """Rewrite config.json as if the run had been planned with `done` steps. `length` is the name of the setting."""

@@ -132,8 +132,13 @@ def _go_on_with_loop(loop: Loop, reached: Reached, context: RunContext) -> tuple
 
 def _restore_or_start_loop(loop: Loop, context: RunContext) -> Reached:
     """Read the newest intact checkpoint, or start from the beginning."""
-    template = eqx.filter_eval_shape(lambda: loop.template().learners)
-    found, damaged = load_newest_checkpoint(context.folder.checkpoints, loop.unit, template)
+
+    def template() -> tuple[Any, Array]:
+        state = loop.template()
+        return state.learners, jax.random.key_data(state.keys)
+
+    learners, keys = eqx.filter_eval_shape(template)
+    found, damaged = load_newest_checkpoint(context.folder.checkpoints, loop.unit, learners, keys.shape)
     progress = context.progress
     for sentence in damaged:
         progress.say(sentence)
@@ -146,8 +151,8 @@ def _restore_or_start_loop(loop: Loop, context: RunContext) -> Reached:
     context.stopwatch.add(notes["seconds"])
     progress.start_at(done)
     progress.say(f"continuing after {loop.unit} {done} of {loop.total}")
-    keys = jax.random.wrap_key_data(jnp.array(notes["keys"], jnp.uint32))
-    return Reached(LoopState(learners, keys), done, Mark(**notes["metrics"]))
+    words = jnp.array(notes["keys"], jnp.uint32)
+    return Reached(LoopState(learners, jax.random.wrap_key_data(words)), done, Mark(**notes["metrics"]))
 
 
 def _save_loop_state(loop: Loop, reached: Reached, context: RunContext) -> None:

@@ -3,12 +3,20 @@
 import hashlib
 import json
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from alphamepol.errors import InputError
-from alphamepol.files.atomic import write_atomically
-from alphamepol.files.json_files import from_json
+from alphamepol.files.json_files import from_json, value_has_type
+from alphamepol.files.reading import open_regular_file
+
+LONGEST_LINE = 2**22
+"""The most bytes of a line. A class of 10 000 members needs about a tenth of this."""
+MOST_DRAWN = 2000
+"""The most steps that a figure shows. Of a longer run, every second step is drawn, or every third, and so on."""
 
 
 class Mark(NamedTuple):
@@ -28,17 +36,19 @@ class JsonLinesLogger:
 
         Lines after this position, whole or not, come from a crash, and will be computed again.
         """
-        before = path.read_bytes()[: keep.bytes] if keep and path.exists() else b""
-        self._sum = hashlib.sha256(before)
-        self._bytes = len(before)
+        self._sum, self._bytes = hashlib.sha256(), 0
+        if keep is not None and path.exists():
+            with open_regular_file(path) as file:
+                while piece := file.read(min(2**20, keep.bytes - self._bytes)):
+                    self._sum.update(piece)
+                    self._bytes += len(piece)
         if keep and self.mark != keep:
             raise InputError(
                 f"run: {path} is damaged or not there, and the numbers of the finished steps are lost with it; "
                 "restore the file, or begin a new run from its policy with --init"
             )
-        if path.exists():
-            write_atomically(path, before)
         self._file = path.open("ab")
+        self._file.truncate(self._bytes)
 
     @property
     def mark(self) -> Mark:
@@ -56,17 +66,44 @@ class JsonLinesLogger:
         self._file.close()
 
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Return the complete lines of a metrics.jsonl; none if there is no such file.
+def read_metrics(path: Path, fields: Mapping[str, Any] = MappingProxyType({})) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a metrics.jsonl one after the other, so that a file of any length takes little memory.
 
-    A last line that a crash has cut is left out.
+    There are none if there is no such file. Reading ends at a line that is not whole, not a JSON object, longer than
+    `LONGEST_LINE`, or that does not have the `fields`, which are names with their types. A crash can have cut the last
+    line.
     """
-    lines: list[dict[str, Any]] = []
     if not path.is_file():
-        return lines
-    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            lines.append(from_json(text))
-        except ValueError:
-            break
-    return lines
+        return
+    with open_regular_file(path) as file:
+        while text := file.readline(LONGEST_LINE):
+            try:
+                line = from_json(text)
+            except ValueError:
+                return
+            if not (text.endswith(b"\n") and isinstance(line, dict)):
+                return
+            if not all(name in line and value_has_type(line[name], kind) for name, kind in fields.items()):
+                return
+            yield line
+
+
+def last_metrics_line(path: Path) -> dict[str, Any] | None:
+    """Return the last complete line of a metrics.jsonl, without reading the lines before; None if there is none."""
+    if not path.is_file():
+        return None
+    with open_regular_file(path) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - 2 * LONGEST_LINE))
+        for text in reversed(file.read(2 * LONGEST_LINE).split(b"\n")[:-1]):
+            with suppress(ValueError):
+                if isinstance(line := from_json(text), dict):
+                    return line
+    return None
+
+
+def thinned_metrics(path: Path, unit: str, fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield lines of a metrics.jsonl for a figure: those of every step, or of about `MOST_DRAWN` steps at most."""
+    last = last_metrics_line(path)
+    steps = last.get(unit, 0) if last else 0
+    stride = 1 + steps // MOST_DRAWN if value_has_type(steps, int) else 1
+    return (line for line in read_metrics(path, {unit: int, **fields}) if line[unit] % stride == 0)

@@ -20,6 +20,9 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from alphamepol.figures.terminal import say_in_terminal
+from alphamepol.files.names import message_as_text
+
 LINE_EVERY = 10.0
 """The least number of seconds between lines if there is no terminal."""
 
@@ -32,7 +35,7 @@ class RunProgress:
 
     def __init__(self, title: str, unit: str, total: int, *, quiet: bool):
         self._title, self._unit, self._total, self.quiet = title, unit, total, quiet
-        self._console = Console(quiet=quiet)
+        self._console = Console(quiet=quiet, markup=False, emoji=False)
         self._bar = Progress(
             TextColumn("{task.description}"),
             MofNCompleteColumn(),
@@ -57,7 +60,7 @@ class RunProgress:
         _stop_live_display(self._live)
 
     def say(self, sentence: str) -> None:
-        self._console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+        say_in_terminal(self._console, sentence)
 
     def start_at(self, done: int) -> None:
         """Start a resumed run after `done` steps. These steps do not count for the estimate of the time left."""
@@ -168,8 +171,9 @@ def showing_progress(progress: Progress) -> Iterator[None]:
 def track_progress(numbers: Iterable[int], description: str, console: Console | None = None) -> Iterator[int]:
     """Yield the numbers one by one, and show a progress bar for them meanwhile."""
     numbers = list(numbers)
-    progress = Progress(TextColumn("{task.description}"), BarColumn(), *time_columns(), console=console, transient=True)
-    task = progress.add_task(description, total=len(numbers))
+    shown = TextColumn("{task.description}", markup=False)
+    progress = Progress(shown, BarColumn(), *time_columns(), console=console, transient=True)
+    task = progress.add_task(message_as_text(description), total=len(numbers))
     with showing_progress(progress):
         for number in numbers:
             yield number

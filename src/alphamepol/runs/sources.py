@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import importlib
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,10 @@ from rich.console import Console
 
 from alphamepol.environments.registry import registered_class_names
 from alphamepol.errors import InputError
+from alphamepol.figures.terminal import say_in_terminal
 from alphamepol.files.arrays import pack_arrays
+from alphamepol.files.json_files import value_has_type
+from alphamepol.files.names import message_as_text, name_as_path
 from alphamepol.policies.files import (
     load_policies_together,
     read_policy_file,
@@ -148,7 +152,8 @@ def load_policy(path: str | Path, *, seed: int | None = None, checkpoint: int | 
     folder.read_config()  # raises an error if this is not a run folder
     saved = folder.saved_checkpoint(checkpoint) if checkpoint is not None or not folder.ended else None
     if saved is not None and checkpoint is None:
-        warnings.warn(f"{path} has not ended; its policy after {saved.unit} {saved.done} is read", stacklevel=2)
+        said = f"{path} has not ended; its policy after {saved.unit} {saved.done} is read"
+        warnings.warn(message_as_text(said), stacklevel=2)
     return choose_policy_of_run(folder.load_policies(saved), seed, str(path))
 
 
@@ -161,10 +166,10 @@ def choose_policy_of_run(policies: Mapping[int, Policy], seed: int | None, name:
 
 def say_checkpoints_of_sources(sources: Sequence[Source], *, quiet: bool = False) -> None:
     """Say for each source that is a checkpoint which one it is."""
-    console = Console(stderr=True, quiet=quiet, soft_wrap=True, highlight=False, markup=False)
+    console = Console(stderr=True, quiet=quiet)
     for source in sources:
         if source.checkpoint is not None:
-            console.print(source.notice)
+            say_in_terminal(console, source.notice)
 
 
 def describe_source(source: Source | None) -> dict[str, Any]:
@@ -185,11 +190,17 @@ def keep_source_of_run(source: Source | None, folder: RunFolder) -> None:
 
 def source_of_resumed_run(source: Source, folder: RunFolder) -> Source:
     """Return the source with the policies that the run in the folder has begun from, if the folder has kept them."""
-    if source.checkpoint is None or not folder.init.is_file() or folder.read_config().get("init") != source.name:
+    if source.checkpoint is None or not folder.init.is_file():
         return source
-    kept = {int(number): policy for number, policy in load_policies_together(folder.init).items()}
-    begun = SavedCheckpoint(source.checkpoint.unit, int(folder.read_config()["init_checkpoint"]))
-    return dataclasses.replace(source, policies=kept, checkpoint=begun)
+    described = folder.read_config()
+    if described.get("init") != source.name:
+        return source
+    kept = load_policies_together(folder.init)
+    done: Any = described.get("init_checkpoint")
+    if not (value_has_type(done, int) and all(re.fullmatch(r"\d{1,10}", number, re.ASCII) for number in kept)):
+        raise InputError(f"run: {folder.init} and {folder.config} do not say which policies the run began from")
+    policies = {int(number): policy for number, policy in kept.items()}
+    return dataclasses.replace(source, policies=policies, checkpoint=SavedCheckpoint(source.checkpoint.unit, done))
 
 
 def _short_source_name(source: Source) -> str:
@@ -227,8 +238,9 @@ def _read_run_as_source(path: Path, checkpoint: int | None) -> Source:
     try:
         module, kind = TRAINING[described["command"]]
         config = settings_from_dict(getattr(importlib.import_module(module), kind), described["config"])
+        config.check()
         class_name, label = str(described["class"]), config.label
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, InputError) as error:
         raise InputError(f"run: {folder.config} does not describe a run of pretrain or metatrain ({error})") from error
     saved = folder.saved_checkpoint(checkpoint) if checkpoint is not None or not folder.ended else None
     if (noise := folder.feature_noise()) is not None:
@@ -236,10 +248,15 @@ def _read_run_as_source(path: Path, checkpoint: int | None) -> Source:
     return Source(str(path), label, folder.load_policies(saved), class_name, config, saved, folder.read_class_record())
 
 
-def short_source_names(sources: Sequence[Source]) -> list[str]:
-    """Return a name for each source. The names are all different, and can be part of a file name."""
+def short_source_names(sources: Sequence[Source], taken: Sequence[str] = ()) -> list[str]:
+    """Return a name for each source. The names are all different, and can be part of a file name.
+
+    `taken` are the names of other files in the folder for which the names are meant.
+    """
     names = [_short_source_name(source) for source in sources]
-    return names if len(set(names)) == len(names) else [f"{number}-{name}" for number, name in enumerate(names)]
+    if len(set(names)) < len(names):
+        names = [f"{number}-{name}" for number, name in enumerate(names)]
+    return [name_as_path(name, [*names, *taken]) for name in names]
 
 
 def joined_source_names(sources: Sequence[Source]) -> str:
@@ -252,7 +269,10 @@ def distinct_source_labels(sources: Sequence[Source]) -> list[str]:
     """Return the name of each source in figures: its label, and its short name if several sources have this label."""
     labels = [source.label for source in sources]
     named = zip(labels, short_source_names(sources), strict=True)
-    return [label if labels.count(label) == 1 else f"{label} {name}" for label, name in named]
+    found = [label if labels.count(label) == 1 else f"{label} {name}" for label, name in named]
+    if len(set(found)) == len(found):
+        return found
+    return [f"{number}: {label}" for number, label in enumerate(labels)]
 
 
 def common_class_of_sources(sources: Sequence[Source]) -> str:

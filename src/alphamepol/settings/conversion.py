@@ -1,7 +1,9 @@
 """Convert settings to values that JSON can hold, and back."""
 
 import dataclasses
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
+
+from alphamepol.files.json_files import value_has_type
 
 Settings = TypeVar("Settings")
 
@@ -22,7 +24,7 @@ def settings_from_dict(kind: type[Settings], fields: dict[str, Any]) -> Settings
     settings = kind(**{name: _read_settings_value(value, name in fractions) for name, value in fields.items()})
     for one in dataclasses.fields(known):
         value = getattr(settings, one.name)
-        if not _is_of_settings_type(value, one.type):
+        if not value_has_type(value, one.type):
             raise TypeError(f"{one.name} is {value!r:.80}")
     return settings
 
@@ -34,19 +36,13 @@ def repr_of_settings(settings: Any) -> str:
     return f"{type(settings).__name__}({', '.join(given)})"
 
 
-def _is_of_settings_type(value: Any, kind: Any) -> bool:
-    """Return whether a value has the type of a field."""
-    if get_origin(kind) is Literal:
-        return value in get_args(kind)
-    if get_origin(kind) is tuple:
-        return isinstance(value, tuple) and all(_is_of_settings_type(part, get_args(kind)[0]) for part in value)
-    if get_args(kind):  # a union
-        return any(_is_of_settings_type(value, one) for one in get_args(kind))
-    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-
-
 def _read_settings_value(value: Any, fraction: bool) -> Any:
     """Return a JSON value in the type of its field: a list becomes a tuple, and 1 becomes 1.0 in a field of floats."""
     if isinstance(value, list):
         return tuple(_read_settings_value(one, fraction) for one in value)
-    return float(value) if fraction and isinstance(value, int) and not isinstance(value, bool) else value
+    if not fraction or not isinstance(value, int) or isinstance(value, bool):
+        return value
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise TypeError(f"a number has {value.bit_length()} bits, which is too large") from error

@@ -5,11 +5,20 @@ from typing import Any
 
 from alphamepol.errors import InputError
 
+LARGEST_COUNT = 2**31 - 1
+"""The largest number of anything. Indices have 32 bits."""
+WIDEST = 2**17
+"""The most units of a layer."""
+MOST_SEEDS = 10**5
+"""The most seeds of a run."""
+
 
 def check_field_at_least(settings: Any, field: str, least: int) -> None:
     value = getattr(settings, field)
     if value < least:
         raise InputError(f"{field}: {value} was given; it must be at least {least}")
+    if value > LARGEST_COUNT:
+        raise InputError(f"{field}: {value} was given; it must be at most {LARGEST_COUNT}")
 
 
 def check_field_above_zero(settings: Any, field: str) -> None:
@@ -32,13 +41,15 @@ def check_field_is_share(settings: Any, field: str) -> None:
 def check_seed_field(first: int, count: int, field: str = "seed") -> None:
     if first < 0:
         raise InputError(f"{field}: {first} was given; it must be at least 0")
+    if count > MOST_SEEDS:
+        raise InputError(f"{field}s: {count} was given; it must be at most {MOST_SEEDS}")
     if first + count > 2**32:
         raise InputError(f"{field}: {first} was given; seeds must be below 2^32")
 
 
 def check_widths_field(field: str, widths: tuple[int, ...]) -> None:
-    if any(width < 1 for width in widths):
-        raise InputError(f"{field}: {widths} was given; every layer needs at least one unit")
+    if not all(1 <= width <= WIDEST for width in widths):
+        raise InputError(f"{field}: {widths} was given; every layer needs at least one unit and at most {WIDEST}")
 
 
 def check_field_is_multiple(settings: Any, field: str, of: str) -> None:

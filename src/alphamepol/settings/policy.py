@@ -50,3 +50,4 @@ def check_policy_settings(settings: PolicySettings) -> None:
     if settings.memory not in get_args(MemoryKind):
         raise InputError(f"memory: {settings.memory!r} was given; choose {', '.join(get_args(MemoryKind))}")
     check_field_at_least(settings, "recurrent_units", 1)
+    check_widths_field("recurrent_units", (settings.recurrent_units,))

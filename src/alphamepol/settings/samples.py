@@ -8,6 +8,8 @@ from alphamepol.errors import InputError
 from alphamepol.settings.fields import check_field_at_least, check_field_at_least_zero, check_seed_field
 
 EncoderKind = Literal["auto", "random", "none"]
+LARGEST_MINIBATCH = 10**8
+"""The most particles of a mini-batch. Finding the neighbours of more would take tens of gigabytes and hours."""
 NOISE_IF_COINCIDING = 1e-3
 """The standard deviation of the noise, in particle units, that `coinciding="noise"` adds.
 
@@ -56,6 +58,11 @@ def check_sample_settings(settings: SampleSettings) -> None:
         raise InputError(
             f"neighbours: {settings.neighbours} was given; it must be less than batch x horizon = "
             f"{settings.batch * settings.horizon}, the particles of a mini-batch"
+        )
+    if settings.batch * settings.horizon > LARGEST_MINIBATCH:
+        raise InputError(
+            f"horizon: {settings.horizon} was given; batch x horizon, the particles of a mini-batch, must be at most "
+            f"{LARGEST_MINIBATCH}"
         )
     check_field_at_least_zero(settings, "feature_noise")
     if settings.coinciding not in ("stop", "noise"):

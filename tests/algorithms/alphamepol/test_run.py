@@ -89,7 +89,7 @@ def test_a_fresh_evaluation_of_the_saved_policies_gives_the_same_numbers(run, tw
 
 
 def test_metrics_have_a_line_per_epoch_and_seed(run) -> None:
-    lines = read_metrics(run.folder / "metrics.jsonl")
+    lines = list(read_metrics(run.folder / "metrics.jsonl"))
     assert [(line["epoch"], line["seed"]) for line in lines] == [(e, s) for e in range(4) for s in (5, 6)]
     for line in lines:
         assert sum(line["tail_share"].values()) == pytest.approx(1.0)
@@ -107,7 +107,7 @@ def test_tensorboard_shows_the_same_numbers_and_heat_maps(run) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     events = EventAccumulator(str(run.folder / "tensorboard")).Reload()
-    line = read_metrics(run.folder / "metrics.jsonl")[-1]
+    line = list(read_metrics(run.folder / "metrics.jsonl"))[-1]
     shown = {event.step: event.value for event in events.Scalars("objective/seed-6")}
     assert shown[3] == pytest.approx(line["objective"], rel=1e-5)
     assert {"kl/seed-5", "sigma/0/seed-5", "tail_share/GWN/seed-5", "seconds/learning/seed-5"} <= set(
@@ -225,7 +225,7 @@ def test_learning_explores_more(tiny, tmp_path) -> None:
         initial_mean=(-0.2, 0.2),
     )
     run = pretrain("gridworld-counterexample", config, folder=tmp_path / "run", quiet=True)
-    lines = read_metrics(run.folder / "metrics.jsonl")
+    lines = list(read_metrics(run.folder / "metrics.jsonl"))
     assert lines[-1]["mean_entropy"] > lines[0]["mean_entropy"] + 0.3
 
 
@@ -294,6 +294,7 @@ def test_a_state_that_is_not_finite_stops_the_run(tiny, tmp_path) -> None:
         ({"probabilities": (0.5, 0.6)}, "probabilities: 0.5 0.6 sum to 1.1; they must sum to 1"),
         ({"probabilities": (1.0,)}, "one number per member is needed"),
         ({"trajectories": 7}, "trajectories: 7 was given; it must be a multiple of batch, which is 2"),
+        ({"update": "on-policy", "trust_region": 5.0}, "trust_region: 5 was given; on-policy updates have no trust"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_nothing_is_written(tiny, tmp_path, change, sentence: str) -> None:
@@ -313,6 +314,16 @@ def test_evaluation_of_a_policy_that_does_not_fit_is_refused(run, two_seeds) -> 
 def test_a_policy_driven_out_of_the_numbers_stops_the_run(tiny, tmp_path) -> None:
     config = dataclasses.replace(tiny, update="on-policy", learning_rate=1e30)
     with pytest.raises(RunError, match=r"epoch 0, seed 0: the policy has moved so far.*lower --learning-rate"):
+        pretrain("gridworld-slope", config, folder=tmp_path / "run", quiet=True)
+
+
+def test_a_step_that_is_never_a_number_stops_the_run(tiny, tmp_path) -> None:
+    """The steps are undone, so that the policy itself stays as it was. It would never learn anything."""
+    config = dataclasses.replace(tiny, learning_rate=1e30)
+    sentence = (
+        r"epoch 0, seed 0: the KL divergence after a step is not a finite number, .* halved 9 times; .*--learning"
+    )
+    with pytest.raises(RunError, match=sentence):
         pretrain("gridworld-slope", config, folder=tmp_path / "run", quiet=True)
 
 

@@ -204,7 +204,7 @@ def test_a_callback_sees_every_epoch_and_stops_the_run(tiny, tmp_path) -> None:
 
     run = pretrain("gridworld-slope", tiny, folder=tmp_path / "run", callbacks=[watch], quiet=True)
     assert [step.number for step in seen] == [0, 1]
-    assert seen[1].metrics == read_metrics(run.folder / "metrics.jsonl")[1:]
+    assert seen[1].metrics == list(read_metrics(run.folder / "metrics.jsonl"))[1:]
     assert run.summary["epochs"] == 2
     whole = pretrain("gridworld-slope", tiny, folder=tmp_path / "whole", quiet=True)
     longer = pretrain("gridworld-slope", tiny, folder=run.folder, resume=True, quiet=True)

@@ -30,7 +30,7 @@ from alphamepol import (
 from alphamepol.algorithms.finetuning import run as finetune_module
 from alphamepol.algorithms.finetuning.finetuner import find_finetuner
 from alphamepol.algorithms.finetuning.iteration import Plan
-from alphamepol.estimation.statistics import bootstrap_interval
+from alphamepol.estimation.statistics import intervals_of_means
 from alphamepol.runs.metrics import read_metrics
 from alphamepol.runs.sources import Source, short_source_names
 
@@ -80,14 +80,14 @@ def test_the_summary_says_what_was_asked_for(run) -> None:
     assert (summary["class"], summary["member"], summary["init"]) == ("gridworld-slope", "GWS", "random")
     assert np.shape(summary["tasks"]) == (3, 2)
     assert np.shape(summary["returns"]) == (3, 4)
-    lines = read_metrics(run.folder / "metrics.jsonl")
+    lines = list(read_metrics(run.folder / "metrics.jsonl"))
     assert len(lines) == 12
     for line in lines:
         assert summary["returns"][line["task"]][line["iteration"]] == pytest.approx(line["return"], abs=1e-6)
     final = np.array(summary["returns"])[:, -1]
     assert summary["final"]["mean"] == pytest.approx(final.mean())
     low, high = summary["final"]["interval"]
-    assert (low, high) == pytest.approx(tuple(map(float, bootstrap_interval(final))), abs=1e-5)
+    assert (low, high) == pytest.approx(tuple(map(float, intervals_of_means(final))), abs=1e-5)
     assert low < final.mean() < high
     assert summary["policies"] == 0
     assert summary["steps_per_second"] > 0
@@ -95,7 +95,7 @@ def test_the_summary_says_what_was_asked_for(run) -> None:
 
 
 def test_the_kl_stays_inside_the_trust_region(run) -> None:
-    lines = read_metrics(run.folder / "metrics.jsonl")
+    lines = list(read_metrics(run.folder / "metrics.jsonl"))
     assert any(line["step"] > 0 for line in lines)
     for line in lines:
         assert 0 <= line["kl"] < TINY.max_kl

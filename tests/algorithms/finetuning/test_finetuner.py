@@ -80,7 +80,7 @@ def run(folder, config=CONFIG, **more):
 def test_a_toy_learner_fine_tunes(tmp_path) -> None:
     assert isinstance(HillClimbing(), FineTuner)
     done = run(tmp_path / "climb")
-    lines = read_metrics(done.folder / "metrics.jsonl")
+    lines = list(read_metrics(done.folder / "metrics.jsonl"))
     assert lines[0].keys() == {"iteration", "task", "seed", "return", "record", "seconds"}
     records = np.array([line["record"] for line in lines]).reshape(5, 2)
     np.testing.assert_allclose(records, np.maximum.accumulate(done.returns.T, axis=0), atol=1e-6)

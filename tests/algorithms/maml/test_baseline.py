@@ -131,3 +131,12 @@ def test_images_are_perceived_as_numbers() -> None:
     expected = least_squares(stated_features(pixels.astype(float)), returns.ravel())
     found = BASELINE(jnp.array(pixels), jnp.array(returns, jnp.float32), jnp.ones((8, 10), bool))
     np.testing.assert_allclose(found.ravel(), expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-9, 1.0, 1e9, 1e18])
+def test_the_baseline_fits_squares_of_inputs_in_any_unit(unit: float) -> None:
+    """The squares of the squared inputs would underflow or overflow in float32, and the column would be lost."""
+    perceived = np.random.default_rng(0).normal(size=(10, 50, 2))
+    returns = jnp.asarray(1 + perceived[..., 0] + perceived[..., 1] ** 2, jnp.float32)
+    found = BASELINE(jnp.asarray(perceived * unit, jnp.float32), returns, jnp.ones((10, 50), bool))
+    np.testing.assert_allclose(found, returns, atol=1e-4)

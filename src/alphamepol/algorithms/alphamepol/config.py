@@ -26,7 +26,8 @@ class AlphaMepolSettings:
     """β, the learning rate of Adam."""
     trust_region: float = 15.0
     """δ, the largest KL divergence (E6) that an epoch may cause.
-    It is from the state distribution of the sampling policy to that of the improved one, over all mini-batches."""
+    It is from the state distribution of the sampling policy to that of the improved one, over all mini-batches.
+    On-policy updates have no trust region, and then this option must not be set."""
     max_off_policy_iterations: int = 30
     """The largest number of off-policy gradient steps per epoch, all with the same samples."""
     gradient_share: float = 1.0

@@ -15,6 +15,7 @@ from jaxtyping import Array, Key, PRNGKeyArray
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.update import (
+    MAX_TRIES,
     EpochReport,
     Learner,
     OffPolicySettings,
@@ -128,7 +129,7 @@ def _improve_seeds_on_policy(learners, trajectories, neighbourhood, settings: On
 
 
 def check_epoch_learned(learner: Learner, report: EpochReport, seeds: Sequence[int], when: str) -> None:
-    """Raise a `RunError` if a policy or its estimates are not finite after the update."""
+    """Raise a `RunError` if a policy or its estimates are not finite after the update, or after its smallest step."""
     judged = (learner.policy, report.kl, report.objective_after)
     finite = [np.isfinite(leaf).reshape(len(seeds), -1).all(axis=1) for leaf in jax.device_get(jax.tree.leaves(judged))]
     lost = np.flatnonzero(~np.all(finite, axis=0))
@@ -136,4 +137,10 @@ def check_epoch_learned(learner: Learner, report: EpochReport, seeds: Sequence[i
         raise RunError(
             f"{when}, seed {seeds[lost[0]]}: the policy has moved so far that its entropy is no longer a number; start "
             "again with a lower --learning-rate"
+        )
+    lost = np.flatnonzero(jax.device_get(report.lost))
+    if lost.size:
+        raise RunError(
+            f"{when}, seed {seeds[lost[0]]}: the KL divergence after a step is not a finite number, not even after the "
+            f"step was halved {MAX_TRIES - 1} times; start again with a lower --learning-rate"
         )

@@ -1,6 +1,7 @@
 """The records of a run of pre-training: the metrics of each epoch, the best policies, and the summary of the run."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 import jax
@@ -43,8 +44,9 @@ class BestPolicies:
         except InputError:
             return
         self._policies = {seed: named[f"best-seed-{seed}"] for seed in seeds if f"best-seed-{seed}" in named}
-        for line in read_metrics(folder.metrics) if self._policies else ():
-            if line.keys() >= {"epoch", "seed", "objective"} and line["epoch"] < saved.done:
+        fields = {"epoch": int, "seed": int, "objective": float}
+        for line in read_metrics(folder.metrics, fields) if self._policies else ():
+            if line["epoch"] < saved.done:
                 self._improves(line)  # the loop refuses a damaged file later
 
     def _improves(self, line: dict[str, Any]) -> bool:
@@ -79,8 +81,8 @@ def first_noisy_epoch(folder: RunFolder) -> int | None:
 
     In a resumed run, the file may have lines of epochs that will be computed again. They will be the same.
     """
-    lines = read_metrics(folder.metrics)
-    return next((int(line["epoch"]) for line in lines if line.keys() >= {"epoch", "feature_noise"}), None)
+    lines = read_metrics(folder.metrics, {"epoch": int})
+    return next((line["epoch"] for line in lines if "feature_noise" in line), None)
 
 
 def alphamepol_record_lines(
@@ -142,14 +144,15 @@ def _recorded_sigma(policies: Policy) -> Float[Array, "seeds action"] | None:
 def summarise_alphamepol_records(
     config: PretrainConfig,
     evaluation: Evaluation,
-    metrics: list[dict[str, Any]],
     best: BestPolicies,
     context: RunContext,
 ) -> dict[str, Any]:
     """Return the content of summary.json: the final numbers of a run."""
-    since = next((line["epoch"] for line in metrics if "feature_noise" in line), config.epochs)
-    noise = {"feature_noise_since": since} if evaluation.feature_noise > config.feature_noise else {}
-    first = [line for line in metrics if line["epoch"] < FIRST_EPOCHS]
+    noise = {}
+    if evaluation.feature_noise > config.feature_noise:
+        since = first_noisy_epoch(context.folder)
+        noise["feature_noise_since"] = config.epochs if since is None else since
+    first = list(takewhile(lambda line: line["epoch"] < FIRST_EPOCHS, read_metrics(context.folder.metrics)))
     steps = config.epochs * config.trajectories * config.horizon * config.seeds
     return {
         "method": config.method,

@@ -32,10 +32,16 @@ from alphamepol.compute.trees import take_from_trees
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.make import make_class
 from alphamepol.environments.registry import registered_name
-from alphamepol.figures.curves import draw_diagnostics_curves, draw_learning_curves
+from alphamepol.figures.curves import (
+    CURVE_FIELDS,
+    DIAGNOSTICS_FIELDS,
+    draw_diagnostics_curves,
+    draw_learning_curves,
+)
 from alphamepol.figures.heat_maps import draw_heat_maps, heat_map_pixels
 from alphamepol.figures.histogram import draw_entropy_histogram
 from alphamepol.figures.tables import epoch_table, evaluation_table
+from alphamepol.files.names import WIDTH, name_as_tag, name_as_text
 from alphamepol.measuring.evaluation_files import save_evaluation
 from alphamepol.measuring.exploration import measure_exploration
 from alphamepol.measuring.particles import units_of_particles
@@ -48,7 +54,7 @@ from alphamepol.runs.description import describe_run, repr_of_run
 from alphamepol.runs.device_count import check_device_count
 from alphamepol.runs.folder import RunFolder, class_in_folder_name, default_run_folder
 from alphamepol.runs.loop import Loop, LoopState, run_loop
-from alphamepol.runs.metrics import read_metrics
+from alphamepol.runs.metrics import thinned_metrics
 from alphamepol.runs.progress import counted
 from alphamepol.runs.sources import (
     Given,
@@ -180,7 +186,7 @@ def pretrain(
         if to_do:
             keep_source_of_run(source, run_folder)
             title = (
-                f"{config.label} on {environment_class.name}, {counted(config.epochs, 'epoch')}, "
+                f"{config.label} on {name_as_text(environment_class.name, WIDTH)}, {counted(config.epochs, 'epoch')}, "
                 f"{counted(config.seeds, 'seed')}, in {run_folder.path}"
             )
             work = Work(title, "epoch", config.epochs, (SAMPLING, NEIGHBOURS, LEARNING))
@@ -268,13 +274,14 @@ def _run_pretraining(
         random = objective_of_untrained_start(plan, config)
     context.interrupts.check()
     context.progress.say("drawing figures")
-    metrics = read_metrics(folder.metrics)
-    draw_learning_curves(metrics, environment_class.names, random, folder.figures)
+    draw_learning_curves(
+        thinned_metrics(folder.metrics, "epoch", CURVE_FIELDS), environment_class.names, random, folder.figures
+    )
     if config.diagnostics:
-        draw_diagnostics_curves(metrics, folder.figures)
+        draw_diagnostics_curves(thinned_metrics(folder.metrics, "epoch", DIAGNOSTICS_FIELDS), folder.figures)
     draw_entropy_histogram({config.label: evaluation}, folder.figures)
     draw_heat_maps({config.label: evaluation}, environment_class, folder.figures)
-    summary = summarise_alphamepol_records(config, evaluation, metrics, best, context) | {"random_objective": random}
+    summary = summarise_alphamepol_records(config, evaluation, best, context) | {"random_objective": random}
     context.finish(summary, evaluation_table(evaluation, f"final policies of {config.label}"))
     if "feature_noise_since" in summary:
         context.progress.say(f"particles coincided in epoch {summary['feature_noise_since']}; {NOISE_NOTICE}")
@@ -292,4 +299,4 @@ def _draw_visits_in_run(environment_class: AnyClass, trajectories: Trajectories)
         )
         for number in np.unique(members)
     }
-    return {f"visits/{name}": pixels for name, pixels in pictures.items() if pixels is not None}
+    return {f"visits/{name_as_tag(name)}": pixels for name, pixels in pictures.items() if pixels is not None}

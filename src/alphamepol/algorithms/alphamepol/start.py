@@ -170,9 +170,16 @@ def regress_mean_at_start(
 def check_pretraining_start(environment_class: AnyClass, config: PretrainConfig) -> None:
     """Raise an `InputError` if pre-training cannot start on the class with these settings.
 
-    The members must allow the horizon, and a policy must exist for the spaces of the class. `initial_mean` needs one
-    number per action component, and observations that can be drawn from a finite range.
+    The members must allow the horizon, and a policy must exist for the spaces of the class. On-policy updates have no
+    trust region that could be set. `initial_mean` needs one number per action component, and observations that can be
+    drawn from a finite range.
     """
+    usual = PretrainConfig.trust_region
+    if config.update == "on-policy" and config.trust_region != usual:
+        raise InputError(
+            f"trust_region: {config.trust_region:g} was given; on-policy updates have no trust region, "
+            f"so leave it at {usual:g}"
+        )
     check_horizon(environment_class, config.horizon)
     needed = policy_shape(environment_class)
     if config.initial_mean == "none":

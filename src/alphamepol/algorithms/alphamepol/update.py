@@ -92,6 +92,8 @@ class EpochReport(eqx.Module):
     """The number of steps that were accepted."""
     backtracks: Int[Array, ""]
     """The number of steps that left the trust region and were undone."""
+    lost: Bool[Array, ""]
+    """True if the last step that was tried, the smallest one, had a KL that is not a finite number, and was undone."""
 
 
 class Iterate(eqx.Module):
@@ -104,6 +106,8 @@ class Iterate(eqx.Module):
     backtracks: Int[Array, ""]
     """The number of steps that left the trust region and were undone."""
     finished: Bool[Array, ""]
+    lost: Bool[Array, ""]
+    """True if the step that was tried last was undone because its KL was not a finite number."""
 
 
 def improve_off_policy(
@@ -166,10 +170,13 @@ def improve_off_policy(
             iterations=current.iterations + 1,
             backtracks=current.backtracks,
             finished=current.backtracks > 0,
+            lost=jnp.array(False),
         )
         backtracks = current.backtracks + 1
         undone = eqx.tree_at(
-            lambda iterate: (iterate.backtracks, iterate.finished), current, (backtracks, backtracks >= MAX_TRIES)
+            lambda iterate: (iterate.backtracks, iterate.finished, iterate.lost),
+            current,
+            (backtracks, backtracks >= MAX_TRIES, ~jnp.isfinite(estimates.kl)),
         )
         return jax.tree.map(lambda new, old: jnp.where(inside, new, old), accepted, undone)
 
@@ -178,7 +185,8 @@ def improve_off_policy(
         estimates = estimates_of(learner.policy)
     else:
         estimates = Estimates(jnp.zeros_like(sampling_log_probs), entropies, jnp.array(0.0))
-    start = Iterate(learner, estimates, iterations=jnp.array(0), backtracks=jnp.array(0), finished=jnp.array(False))
+    none, false = jnp.array(0), jnp.array(False)
+    start = Iterate(learner, estimates, iterations=none, backtracks=none, finished=false, lost=false)
     # The condition D̂_KL(θ_h) ≤ δ of Algorithm 2 always holds, because `step` undoes all other steps.
     end = jax.lax.while_loop(lambda i: ~i.finished & (i.iterations < settings.max_iterations), step, start)
     return end.learner, _report_of_update(entropies, end, settings.tail_size, trajectories)
@@ -200,7 +208,7 @@ def improve_on_policy(
     samples = trajectories.perceived, trajectories.actions
     log_ratios = log_probabilities(improved.policy, *samples) - log_probabilities(learner.policy, *samples)
     estimates = Estimates(log_ratios, *estimate_entropies_and_kl(log_ratios, trajectories, neighbourhood))
-    end = Iterate(improved, estimates, jnp.array(1), jnp.array(0), jnp.array(True))
+    end = Iterate(improved, estimates, jnp.array(1), jnp.array(0), finished=jnp.array(True), lost=jnp.array(False))
     return improved, _report_of_update(entropies, end, settings.tail_size, trajectories)
 
 
@@ -249,4 +257,5 @@ def _report_of_update(
         effective_shares=jnp.exp(2 * logsumexp(log_weights, axis=-1) - logsumexp(2 * log_weights, axis=-1)) / counts,
         iterations=end.iterations,
         backtracks=end.backtracks,
+        lost=end.lost,
     )

@@ -13,6 +13,8 @@ from alphamepol.figures.tables import finetune_table, print_table
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
 from alphamepol.files.locks import folder_lock_held, is_empty_but_for_lock
+from alphamepol.files.names import WIDTH, name_as_text
+from alphamepol.files.reading import check_folder_is_plain
 from alphamepol.runs.context import Way
 from alphamepol.runs.description import repr_of_run
 from alphamepol.runs.interrupts import Interrupts, interrupts
@@ -37,7 +39,8 @@ class FinetuneComparison:
 
 def compare_finetuning(sources: Sequence[Source], plan: Plan, folder: Path, way: Way) -> FinetuneComparison:
     """Fine-tune from each source in its own run folder inside `folder`, then draw all returns in one figure."""
-    names = short_source_names(sources)
+    names = short_source_names(sources, taken=("figures", "summary.json"))
+    check_folder_is_plain(folder, folders=[*names, "figures"])
     _check_comparison_folder(folder, names, resume=way.resume)
     with folder_lock_held(folder), interrupts() as received:
         return _compare_finetuned_sources(dict(zip(names, sources, strict=True)), plan, folder, way, received)
@@ -56,7 +59,7 @@ def _compare_finetuned_sources(
     draw_returns(returns, tasks, plan.environment_class[plan.member], folder / "figures")
     summary = _summarise_comparison(plan, runs)
     write_atomically(folder / "summary.json", to_json(summary))
-    title = f"return in {plan.member}, mean over {counted(len(plan.tasks), 'task')}"
+    title = f"return in {name_as_text(plan.member, WIDTH)}, mean over {counted(len(plan.tasks), 'task')}"
     print_table(finetune_table({labels[name]: run.summary for name, run in runs.items()}, title), quiet=way.quiet)
     return FinetuneComparison(folder, runs, summary)
 
@@ -72,6 +75,9 @@ def _check_comparison_folder(folder: Path, names: Sequence[str], *, resume: bool
 def _summarise_comparison(plan: Plan, runs: Mapping[str, FinetuneRun]) -> dict[str, Any]:
     """Return the content of summary.json: like that of a run, with one entry per initial policy."""
     parts = ("init", "label", "memory", "returns", "final", "steps_per_second", "seconds", "device")
+    for run in runs.values():
+        if missing := [part for part in parts if part not in run.summary]:
+            raise InputError(f"run: {run.folder / 'summary.json'} has no {missing[0]}")
     return {
         "class": plan.environment_class.name,
         "member": plan.member,

@@ -19,6 +19,7 @@ from alphamepol.environments.member_tasks import check_tasks
 from alphamepol.environments.registry import find_registered_class, registered_name
 from alphamepol.environments.tasks import Task
 from alphamepol.errors import InputError
+from alphamepol.files.names import name_as_path
 from alphamepol.policies.policy import Policy
 from alphamepol.policies.shape import check_policy_shape
 from alphamepol.runs.callbacks import Callback
@@ -148,8 +149,9 @@ def finetune(
     config = config or _usual_settings_of_finetune(environment_class, finetuner)
     plan = _plan_finetune(sources, member, make_class(environment_class), tasks, config, finetuner)
     check_device_count(devices, plan.environment_class, {"tasks times seeds": plan.rows})
-    other = "" if finetuner.name == DEFAULT else finetuner.name
-    words = "finetune", plan.member, joined_source_names(sources), other, f"seed-{config.seed}"
+    other = "" if finetuner.name == DEFAULT else name_as_path(finetuner.name)
+    where = name_as_path(plan.member, plan.environment_class.names)
+    words = "finetune", where, joined_source_names(sources), other, f"seed-{config.seed}"
     path = Path(folder) if folder else default_run_folder(*words)
     way = Way(resume, devices, quiet, log, callbacks)
     way.check()

@@ -1,5 +1,6 @@
 """The records of a run of fine-tuning: the metrics of each iteration, and the summary of the run."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -36,11 +37,11 @@ def finetuning_record_lines(
 
 
 def summarise_finetuning_records(
-    source: Source, plan: Plan, metrics: list[dict[str, Any]], context: RunContext
+    source: Source, plan: Plan, metrics: Iterable[dict[str, Any]], context: RunContext
 ) -> dict[str, Any]:
     """Return the content of summary.json: the final numbers of a run."""
     config, tasks = plan.config, len(plan.tasks)
-    rows = np.array([line["return"] for line in metrics]).reshape(config.iterations, tasks, config.seeds)
+    rows = np.fromiter((line["return"] for line in metrics), float).reshape(config.iterations, tasks, config.seeds)
     by_seed = np.moveaxis(rows, 0, -1)
     returns = by_seed.mean(axis=1)
     return {

@@ -15,9 +15,11 @@ from alphamepol.algorithms.finetuning.records import finetuning_record_lines, su
 from alphamepol.compute.stopwatch import LEARNING, SAMPLING
 from alphamepol.environments.host import HostClass
 from alphamepol.environments.tasks import stack_tasks
+from alphamepol.errors import InputError
 from alphamepol.figures.returns import draw_returns
 from alphamepol.figures.tables import finetune_table, iteration_table
 from alphamepol.files.arrays import pack_arrays
+from alphamepol.files.names import WIDTH, name_as_text
 from alphamepol.policies.files import read_policy_file, save_policy
 from alphamepol.policies.policy import Policy, unstack_policies
 from alphamepol.runs.context import RunContext, Way, Work, running_in_context
@@ -91,8 +93,9 @@ def run_finetuning_from_source(source: Source, plan: Plan, path: Path, way: Way)
             **({} if algorithm == DEFAULT else {"algorithm": algorithm}),
         },
     )
+    label, where = name_as_text(source.label, WIDTH), name_as_text(plan.member, WIDTH)
     title = (
-        f"{plan.finetuner.label} from {source.label} ({source.name}) in {plan.member}, "
+        f"{plan.finetuner.label} from {label} ({name_as_text(source.name)}) in {where}, "
         f"{counted(len(plan.tasks), 'task')}, {counted(config.iterations, 'iteration')}, in {folder.path}"
     )
     with folder.claim(description, resume=way.resume, length="iterations", changeable=config.CHANGEABLE) as to_do:
@@ -103,7 +106,10 @@ def run_finetuning_from_source(source: Source, plan: Plan, path: Path, way: Way)
             precision = config.matmul_precision
             with running_in_context(folder, work, way, precision=precision) as context:
                 _run_finetuning(source, plan, context)
-    return FinetuneRun(folder.path, source.label, folder.read_summary())
+    summary = folder.read_summary()
+    if len(summary["tasks"]) != len(plan.tasks):
+        raise InputError(f"run: {folder.summary} has {len(summary['tasks'])} tasks instead of {len(plan.tasks)}")
+    return FinetuneRun(folder.path, source.label, summary)
 
 
 def _run_finetuning(source: Source, plan: Plan, context: RunContext) -> None:
@@ -140,7 +146,7 @@ def _run_finetuning(source: Source, plan: Plan, context: RunContext) -> None:
     summary = summarise_finetuning_records(source, plan, read_metrics(folder.metrics), context)
     returns = np.array(summary["returns"])
     draw_returns({source.label: returns}, summary["tasks"], plan.environment_class[plan.member], folder.figures)
-    title = f"return in {plan.member}, {counted(len(plan.tasks), 'task')}"
+    title = f"return in {name_as_text(plan.member, WIDTH)}, {counted(len(plan.tasks), 'task')}"
     context.finish(summary, finetune_table({source.label: summary}, title))
 
 

@@ -163,7 +163,7 @@ def _improve_in_maml_iteration(
 ) -> tuple[Policy, MetaReport]:
     def one_seed(policy: Policy, before: Experience, after: Experience, settings: MamlSettings):
         improved, stepped = maml.maml_outer_step(policy, before, after, settings)
-        judged = jax.tree.leaves((improved, before, after))
+        judged = jax.tree.leaves((improved, stepped, before, after))
         finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in judged]))
         returns = jnp.mean(before.mean_return), jnp.mean(after.mean_return)
         return improved, MetaReport(*returns, stepped, finite)

@@ -22,6 +22,7 @@ from alphamepol.environments.make import make_class
 from alphamepol.environments.registry import registered_name
 from alphamepol.errors import InputError
 from alphamepol.figures.tables import metatrain_table
+from alphamepol.files.names import WIDTH, name_as_text
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.callbacks import Callback
 from alphamepol.runs.context import RunContext, Way, Work, running_in_context
@@ -159,7 +160,8 @@ def _work_of_metatraining_run(environment_class: EnvironmentClass, config: Metat
     else:
         unit, total, phases = "iteration", config.iterations, (SAMPLING, LEARNING)
     seeds = counted(config.seeds, "seed")
-    title = f"{config.label} on {environment_class.name}, {total} {unit}s, {seeds}, in {folder.path}"
+    name = name_as_text(environment_class.name, WIDTH)
+    title = f"{config.label} on {name}, {total} {unit}s, {seeds}, in {folder.path}"
     return Work(title, unit, total, phases)
 
 

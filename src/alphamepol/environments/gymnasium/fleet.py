@@ -1,24 +1,21 @@
 """The fleet of a Gymnasium class: a few worker processes, each with environments of every member."""
 
-import multiprocessing
-import signal
-import sys
+import os
+import tempfile
 import time
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-import cloudpickle
 import numpy as np
 from jaxtyping import Int, Shaped, UInt32
 
+from alphamepol.compute.process_tree import DeadWorkerError, ProcessTree, WorkerProcess
 from alphamepol.environments.environment_warnings import show_environment_warnings
-from alphamepol.environments.gymnasium.worker import NOTHING, Recipe, SharedBoard, run_gymnasium_worker
+from alphamepol.environments.gymnasium.worker import LOADING, NOTHING, BoardLayout, Said, run_gymnasium_worker
 from alphamepol.environments.host import Board, HostMember
-from alphamepol.errors import InputError, RunError
+from alphamepol.errors import RunError
 
 STATIONS = 32
 """The number of rows in the policy's batch, including unused rows.
@@ -27,38 +24,37 @@ Trajectory i is always at station i mod 32, however many trajectories run togeth
 to the bit for any number of workers up to 32."""
 
 
+PATIENCE = 2.0
+"""The seconds that workers have to close their environments and to end by themselves."""
+
+
 class GymnasiumFleet:
     """A fleet of worker processes that step environments side by side.
 
     **Arguments**
 
-    - `recipe`: the functions that make the environments and compute their particles.
+    - `names`: the names of the members.
+    - `pickled_recipe`: the functions that make the environments and compute their particles (a pickled `Recipe`).
     - `member`: the description of a member. Spaces and particle sizes are the same for all members.
-    - `workers`: the number of worker processes. They are spawned at the first reset.
+    - `workers`: the number of worker processes. They are started at the first reset.
     - `copies`: the number of environments of each member that a worker holds. It steps them one after the other.
     """
 
-    def __init__(self, recipe: Recipe, member: HostMember, workers: int, copies: int):
-        self._names = list(recipe.makers)
-        # cloudpickle also sends functions from a script or a notebook, which a worker cannot import.
-        try:
-            self._recipe = cloudpickle.dumps(recipe)
-        except Exception as error:
-            raise InputError(
-                f"members: they cannot be sent to worker processes ({type(error).__name__}: {error}); each function "
-                "must make its environment itself, and must not hold objects such as open files or environments"
-            ) from error
+    def __init__(self, names: Sequence[str], pickled_recipe: bytes, member: HostMember, workers: int, copies: int):
+        self._names = list(names)
+        self._recipe = pickled_recipe
         self._workers = workers
         self._stations = max(STATIONS, workers)
         self._together = min(self._stations, workers * copies)
-        self._shared = _shared_gymnasium_fleet_board(member, self._stations, workers)
-        views = self._shared.views()
+        self._layout = _gymnasium_fleet_layout(member, self._stations, workers)
+        self._memory = _gymnasium_fleet_memory(self._layout.size)
+        views = self._layout.views(self._memory)
         self._actions, self._now = views["actions"], views["now"]
         parts = (views[name] for name in ("observations", "particles", "rewards", "over", "cut"))
         self._board = Board(*parts, together=self._together)
-        self._member_at = np.zeros(self._stations, int)
-        self._crew: list[tuple[BaseProcess, Connection]] = []
-        weakref.finalize(self, _dismiss_gymnasium_fleet, self._crew)
+        self._tree = ProcessTree()
+        weakref.finalize(self, os.close, self._memory)
+        weakref.finalize(self, _dismiss_gymnasium_fleet, self._tree, self._now, self._names)
 
     def board(self, trajectories: int) -> Board:
         return self._board
@@ -70,7 +66,6 @@ class GymnasiumFleet:
         members: Int[np.ndarray, " some"],
         seeds: UInt32[np.ndarray, " some"],
     ) -> None:
-        self._member_at[stations] = members
         # Neighbouring stations belong to different workers, so that all workers have about the same work.
         order = stations % self._together
         workers, slots = order % self._workers, order // self._workers
@@ -88,70 +83,56 @@ class GymnasiumFleet:
         self._do("step", [stations[workers == worker].tolist() for worker in range(self._workers)])
 
     def close(self) -> None:
-        _dismiss_gymnasium_fleet(self._crew)
+        _dismiss_gymnasium_fleet(self._tree, self._now, self._names)
 
     def _do(self, command: str, by_worker: Sequence[list[Any]]) -> None:
         """Send each worker its part of the work, and wait until all workers have answered."""
         try:
-            if not self._crew:
+            if not self._tree.workers:
                 self._hire()
+            workers = self._tree.workers
             busy = [number for number, part in enumerate(by_worker) if part]
             for number in busy:
-                self._tell(number, (command, by_worker[number]))
+                workers[number].tell((command, by_worker[number]))
             for number in busy:
-                self._hear(number)
+                _, failure, said = workers[number].answer(workers)
+                _show_gymnasium_fleet_warnings(said, self._names)
+                if failure is not None:
+                    raise RunError(f"{self._occupied(number)}: {failure}")
+        except DeadWorkerError as error:
+            sentence = self._death(error)
+            self.close()
+            raise RunError(sentence) from error
         except BaseException:
             # After an interrupt or a failure we do not know which workers have yet to answer.
             self.close()
             raise
 
     def _hire(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        with _hide_main_from_gymnasium_fleet():
-            for number in range(self._workers):
-                here, there = context.Pipe()
-                arguments = there, number, self._recipe, self._shared
-                process = context.Process(
-                    target=run_gymnasium_worker, args=arguments, name=f"environments-{number}", daemon=True
-                )
-                with _gymnasium_fleet_deaf_to_ctrl_c():
-                    process.start()
-                there.close()  # so that reading from `here` fails once the worker has died
-                self._crew.append((process, here))
+        self._now[:] = LOADING
+        module, function = run_gymnasium_worker.__module__, run_gymnasium_worker.__name__
+        for number in range(self._workers):
+            arguments = number, self._recipe, self._layout, self._memory
+            self._tree.start(module, function, *arguments, files=[self._memory])
 
-    def _tell(self, number: int, message: Any) -> None:
-        try:
-            self._crew[number][1].send(message)
-        except OSError as error:
-            raise self._death(number) from error
-
-    def _hear(self, number: int) -> None:
-        try:
-            failure, said = self._crew[number][1].recv()
-        except (EOFError, OSError) as error:
-            raise self._death(number) from error
-        show_environment_warnings((self._names[self._member_at[station]], text) for text, station in said)
-        if failure is not None:
-            raise RunError(f"environment {self._stepped(number)}: {failure}")
-
-    def _death(self, number: int) -> RunError:
-        process, _ = self._crew[number]
-        process.join(5)
-        if process.exitcode == -signal.SIGTERM:
-            time.sleep(1)  # a cluster that ends a job also signals this process, which then stops for that reason
-        return RunError(
-            f"environment {self._stepped(number)}: the worker process that ran it died (exit code {process.exitcode}); "
+    def _death(self, error: DeadWorkerError) -> str:
+        number = self._tree.workers.index(error.worker)
+        which = "the worker process that ran it" if self._now[number] >= 0 else "it"
+        return (
+            f"{self._occupied(number)}: {which} died ({error.how}); "
             "look at the environment or at the machine's memory, then continue with --resume"
         )
 
-    def _stepped(self, number: int) -> str:
-        """Return the name of the member that a worker was resetting or stepping."""
-        station = int(self._now[number])
-        return self._names[0 if station == NOTHING else self._member_at[station]]
+    def _occupied(self, number: int) -> str:
+        """Return the environment that a worker is resetting or stepping. If there is none, return the worker."""
+        now = int(self._now[number])
+        if now >= 0:
+            return f"environment {self._names[now]}"
+        return f"worker process {number}, which was {'idle' if now == NOTHING else 'loading the environments'}"
 
 
-def _shared_gymnasium_fleet_board(member: HostMember, stations: int, workers: int) -> SharedBoard:
-    """Return shared memory for the board, the actions, and the current station of each worker."""
+def _gymnasium_fleet_layout(member: HostMember, stations: int, workers: int) -> BoardLayout:
+    """Return the layout of the board, the actions, and the number of the member that each worker is busy with."""
     action = member.action_space.shape or ()
     shapes = {
         "observations": (stations, member.observation_size),
@@ -164,49 +145,53 @@ def _shared_gymnasium_fleet_board(member: HostMember, stations: int, workers: in
     }
     types = dict.fromkeys(shapes, "float32") | {"over": "bool", "cut": "bool", "now": "int32"}
     types["actions"] = "float32" if action else "int32"
-    raw = multiprocessing.get_context("spawn").RawArray
-    sizes = {name: int(np.prod(shape)) * np.dtype(types[name]).itemsize for name, shape in shapes.items()}
-    shared = SharedBoard({name: raw("b", size) for name, size in sizes.items()}, shapes, types)
-    shared.views()["now"][:] = NOTHING
-    return shared
+    return BoardLayout(shapes, types)
 
 
-def _dismiss_gymnasium_fleet(crew: list[tuple[BaseProcess, Connection]]) -> None:
-    for _, connection in crew:
-        connection.close()
-    end = time.monotonic() + 2
-    for process, _ in crew:
-        process.join(max(0.0, end - time.monotonic()))
-    for process, _ in crew:
-        if process.is_alive():
-            process.kill()
-            process.join()
-    crew.clear()
+def _gymnasium_fleet_memory(size: int) -> int:
+    """Return the number of an open file of zeros, which processes can share as memory."""
+    if hasattr(os, "memfd_create"):
+        memory = os.memfd_create("alphamepol")
+    else:
+        with tempfile.TemporaryFile() as file:
+            memory = os.dup(file.fileno())
+    os.truncate(memory, size)
+    return memory
 
 
-@contextmanager
-def _gymnasium_fleet_deaf_to_ctrl_c() -> Iterator[None]:
-    """Let processes that are started in this context ignore Ctrl-C.
+def _dismiss_gymnasium_fleet(tree: ProcessTree, now: Int[np.ndarray, " workers"], names: list[str]) -> None:
+    """Let all workers close their environments, end them, and show the warnings of `close`."""
+    if tree.owner != os.getpid():
+        return  # this process is a fork of the one that has the workers
+    end = time.monotonic() + PATIENCE
+    said: list[Said] = []
+    asked = [(number, worker) for number, worker in enumerate(tree.workers) if not worker.has_ended()]
+    for _, worker in asked:
+        with suppress(OSError):
+            worker.connection.send(("close", []))
+    for number, worker in asked:
+        words, closed = _last_words_in_gymnasium_fleet(worker, end)
+        said += words
+        if not closed and now[number] >= 0 and worker.has_ended(wait=max(0.0, end - time.monotonic())):
+            said.append((int(now[number]), f"its close() ended the worker process ({worker.how_it_ended()})", True))
+    tree.end(max(0.0, end - time.monotonic()))
+    _show_gymnasium_fleet_warnings(said, names)
 
-    Ctrl-C reaches every process of a terminal, but only the main process shall react to it.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+def _last_words_in_gymnasium_fleet(worker: WorkerProcess, end: float) -> tuple[list[Said], bool]:
+    """Return the warnings that a worker still has, and True if it has closed its environments before the time `end`."""
+    found: list[Said] = []
+    with suppress(EOFError, OSError):
+        while worker.connection.poll(max(0.0, end - time.monotonic())):
+            command, _, said = worker.connection.recv()
+            found += said
+            if command == "close":
+                return found, True
+    return found, False
 
 
-@contextmanager
-def _hide_main_from_gymnasium_fleet() -> Iterator[None]:
-    """Keep spawned processes from running the user's script again. They do not need it."""
-    main = sys.modules["__main__"]
-    kept = {name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__}
-    main.__spec__ = None
-    try:
-        yield
-    finally:
-        main.__dict__.update(kept)
+def _show_gymnasium_fleet_warnings(said: Sequence[Said], names: list[str]) -> None:
+    for member, text, each_member in said:
+        # Modules that are loaded for all members may warn, too.
+        name = names[member] if member >= 0 else ", ".join(names)
+        show_environment_warnings([(name, text)], each_member=each_member)

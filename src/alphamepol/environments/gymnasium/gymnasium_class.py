@@ -1,24 +1,24 @@
 """A class of Gymnasium environments, run in worker processes."""
 
 import math
-import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
+import cloudpickle
 import gymnasium
 import numpy as np
-from gymnasium.spaces.utils import flatten_space
 
 from alphamepol.compute.machine import machine_cores
 from alphamepol.environments.cmp import check_entropy_names
-from alphamepol.environments.environment_warnings import collect_environment_warnings, show_environment_warnings
 from alphamepol.environments.gymnasium.fleet import GymnasiumFleet
-from alphamepol.environments.gymnasium.worker import EntropyOn, Particle, ParticleError, Recipe, Station
+from alphamepol.environments.gymnasium.trial import Trial, describe_for_trial, try_gymnasium_members
+from alphamepol.environments.gymnasium.worker import EntropyOn, Particle, Recipe
 from alphamepol.environments.host import HostClass, HostMember, Spaces
 from alphamepol.environments.image_spaces import image_space_shape
 from alphamepol.environments.tasks import EnvironmentReward
 from alphamepol.errors import InputError
+from alphamepol.files.names import WIDTH, name_as_text
 
 TURN = 2e-3
 """The time in seconds that a worker should be busy with one message. It then steps several cheap environments or a
@@ -39,8 +39,8 @@ def gymnasium_class(
 ) -> HostClass:
     """Build a class of Gymnasium environments, which worker processes step.
 
-    Every member is made and stepped a few times here, so that most mistakes are reported at once. The worker processes
-    start when the class is first used.
+    Every member is made and stepped a few times, in a process of its own, so that most mistakes are reported at once.
+    The worker processes start when the class is first used.
 
     **Arguments**
 
@@ -98,16 +98,13 @@ def gymnasium_class(
     recipe = Recipe(
         {name: _maker_for_gymnasium_class(name, made) for name, made in members.items()}, Particle(entropy_on)
     )
-    said: list[tuple[str, str]] = []
-    trials: dict[str, Trial] = {}
-    for one in members:
-        with collect_environment_warnings(lambda text, one=one: said.append((one, text))):
-            trials[one] = _try_member_of_gymnasium_class(one, recipe)
-    show_environment_warnings(said)
+    pickled = _pickle_gymnasium_class(recipe)
+    trials = try_gymnasium_members(list(members), pickled)
     _check_gymnasium_class_alike(trials)
     first = next(iter(trials.values()))
     check_entropy_names(entropy_names, first.feature_size)
     names = tuple(entropy_names) or _usual_names_in_gymnasium_class(entropy_on, first)
+    _warn_of_rounding_in_gymnasium_class(trials, names)
     found = {
         name: HostMember(
             Spaces(trial.observation_space, trial.action_space),
@@ -121,26 +118,30 @@ def gymnasium_class(
     }
     slowest = max(trial.seconds for trial in trials.values())
     copies = copies or int(np.clip(math.ceil(TURN / slowest), 1, MOST_COPIES))
-    fleet = GymnasiumFleet(recipe, next(iter(found.values())), workers or machine_cores(), copies)
-    description = (
-        f"{[trial.what for trial in trials.values()]} {describe_for_gymnasium_class(entropy_on)}{' endless' * endless}"
-    )
+    fleet = GymnasiumFleet(list(members), pickled, next(iter(found.values())), workers or machine_cores(), copies)
+    description = f"{[trial.what for trial in trials.values()]} {describe_for_trial(entropy_on)}{' endless' * endless}"
     return HostClass(found, fleet, probabilities, name, description)
 
 
-class Trial(NamedTuple):
-    """The properties of a member that are found by making it and stepping it a few times."""
+def _warn_of_rounding_in_gymnasium_class(trials: Mapping[str, Trial], names: Sequence[str]) -> None:
+    """Warn of each member with a particle so far from zero that float32 hardly sees how it changes.
 
-    observation_space: gymnasium.Space
-    action_space: gymnasium.Space
-    given_spaces: dict[str, gymnasium.Space]
-    """The spaces of the environment itself, before flattening."""
-    feature_size: int
-    time_limit: float
-    seconds: float
-    """The shortest time of a step in seconds."""
-    what: str
-    """A text that identifies the environment: its id and arguments, or the name of its type."""
+    A change of less than 10⁻¹² of the number itself is rounding. Numbers below 1000 are not far from zero: where these
+    change so little, they are almost constant.
+    """
+    for member, trial in trials.items():
+        largest, change = np.abs(trial.particles).max(axis=0), np.ptp(trial.particles, axis=0)
+        steps = np.spacing(largest.astype(np.float32))
+        lost = np.flatnonzero((largest > 1000) & (change > 1e-12 * largest) & (change < 100 * steps))
+        if lost.size:
+            one = int(lost[0])
+            feature = name_as_text(names[one], WIDTH) if names else f"feature {one}"
+            warnings.warn(
+                f"environment {name_as_text(member, WIDTH)}: {feature} is about {largest[one]:.3g} and "
+                f"changed by {change[one]:.2g} in the first steps, but particles are stored in float32, whose numbers "
+                f"are {steps[one]:.2g} apart there; let entropy_on subtract a constant",
+                stacklevel=3,
+            )
 
 
 def _maker_for_gymnasium_class(name: str, made: Any) -> Callable[[], gymnasium.Env]:
@@ -154,66 +155,15 @@ def _maker_for_gymnasium_class(name: str, made: Any) -> Callable[[], gymnasium.E
     return cast(Callable[[], gymnasium.Env], made)
 
 
-def _try_member_of_gymnasium_class(name: str, recipe: Recipe, steps: int = 5) -> Trial:
-    """Make a member, take a few steps in it, and close it."""
+def _pickle_gymnasium_class(recipe: Recipe) -> bytes:
+    # cloudpickle also sends functions from a script or a notebook, which a worker cannot import.
     try:
-        env = recipe.makers[name]()
+        return cloudpickle.dumps(recipe)
     except Exception as error:
-        raise InputError(f"members: {name!r} cannot be made ({type(error).__name__}: {error})") from error
-    if not isinstance(env, gymnasium.Env):
-        raise InputError(f"members: {name!r} made {type(env).__name__}, which is no Gymnasium environment")
-    try:
-        action_space = _actions_of_gymnasium_class(name, env.action_space)
-        observation_space = _observations_of_gymnasium_class(name, env.observation_space)
-        station = Station(env, recipe)
-        action_space.seed(0)
-        size, durations = 0, []
-        try:
-            station.reset(0)
-            for _ in range(steps):
-                begin = time.perf_counter()
-                _, particle, _, over, cut = station.step(np.asarray(action_space.sample()))
-                durations.append(time.perf_counter() - begin)
-                size = particle.size
-                if over or cut:
-                    station.reset(0)
-        except ParticleError as error:
-            raise InputError(f"entropy_on: in {name!r} {error}") from error
-        except Exception as error:
-            raise InputError(f"members: {name!r} cannot be stepped ({type(error).__name__}: {error})") from error
-        if size == 0:
-            raise InputError(f"entropy_on: it selects nothing from the observation of {name!r}")
-        what = (
-            f"{env.spec.id} {describe_for_gymnasium_class(env.spec.kwargs)}"
-            if env.spec
-            else type(env.unwrapped).__name__
-        )
-        given = {"observation_space": env.observation_space, "action_space": env.action_space}
-        return Trial(
-            observation_space, action_space, given, size, _time_limit_in_gymnasium_class(env), min(durations), what
-        )
-    finally:
-        env.close()
-
-
-def _actions_of_gymnasium_class(name: str, space: gymnasium.Space) -> gymnasium.Space:
-    if isinstance(space, gymnasium.spaces.Discrete):
-        return gymnasium.spaces.Discrete(int(space.n))
-    if isinstance(space, gymnasium.spaces.Box):
-        return gymnasium.spaces.Box(
-            space.low.ravel().astype(np.float32), space.high.ravel().astype(np.float32), dtype=np.float32
-        )
-    raise InputError(f"members: {name!r} has the action space {space}; only Box and Discrete are possible")
-
-
-def _observations_of_gymnasium_class(name: str, space: gymnasium.Space) -> gymnasium.Space:
-    """Return the observation space of the class: images stay as they are, all other spaces become flat."""
-    if image_space_shape(space):
-        return space
-    flat = flatten_space(space) if space.is_np_flattenable else None
-    if not isinstance(flat, gymnasium.spaces.Box):
-        raise InputError(f"members: {name!r} has observations {space}, which Gymnasium cannot flatten into a vector")
-    return gymnasium.spaces.Box(flat.low.astype(np.float32), flat.high.astype(np.float32), dtype=np.float32)
+        raise InputError(
+            f"members: they cannot be sent to worker processes ({type(error).__name__}: {error}); each function "
+            "must make its environment itself, and must not hold objects such as open files or environments"
+        ) from error
 
 
 def _check_gymnasium_class_alike(trials: Mapping[str, Trial]) -> None:
@@ -241,34 +191,3 @@ def _usual_names_in_gymnasium_class(entropy_on: EntropyOn, trial: Trial) -> tupl
     components = np.arange(math.prod(trial.observation_space.shape or ()))
     chosen = components if entropy_on is None else np.atleast_1d(components[entropy_on])
     return tuple(f"observation {number}" for number in chosen.tolist())
-
-
-def _time_limit_in_gymnasium_class(env: gymnasium.Env) -> float:
-    """Return the smallest time limit among the wrappers of an environment, in steps."""
-    limit = math.inf
-    while isinstance(env, gymnasium.Wrapper):
-        if isinstance(env, gymnasium.wrappers.TimeLimit):
-            limit = min(limit, float(env._max_episode_steps))
-        env = env.env
-    return limit
-
-
-def describe_for_gymnasium_class(thing: Any) -> str:
-    """Return a text that distinguishes objects and is the same in every process.
-
-    Numbers, texts, slices, arrays and collections are described by their values, functions by their names, and other
-    objects by their types.
-    """
-    if isinstance(thing, partial):
-        return " ".join(describe_for_gymnasium_class(part) for part in (thing.func, thing.args, thing.keywords))
-    if isinstance(thing, Mapping):
-        return str(
-            [(describe_for_gymnasium_class(name), describe_for_gymnasium_class(value)) for name, value in thing.items()]
-        )
-    if isinstance(thing, list | tuple):
-        return str([describe_for_gymnasium_class(part) for part in thing])
-    if isinstance(thing, np.ndarray):
-        return str(thing.tolist())
-    if thing is None or isinstance(thing, str | int | float | slice | np.generic):
-        return repr(thing)
-    return getattr(thing, "__qualname__", type(thing).__qualname__)

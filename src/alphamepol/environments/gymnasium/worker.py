@@ -2,27 +2,30 @@
 
 import inspect
 import math
-import signal
+import mmap
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from ctypes import Array as CArray
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
 import cloudpickle
 import gymnasium
 import numpy as np
-from gymnasium.spaces.utils import flatdim, flatten
 
 from alphamepol.environments.environment_warnings import collect_environment_warnings
+from alphamepol.environments.gymnasium.observations import ObservationError, ObservationReader
 
 EntropyOn = Callable[..., Any] | int | Sequence[int] | np.ndarray | slice | None
 """The quantity whose entropy is maximised: components of the flat observation, or a function of it or of `info`."""
 
-NOTHING = -1
-"""The number in place of a station's number for a worker that is idle."""
+NOTHING, LOADING = -1, -2
+"""The numbers in place of a member's number: for a worker that is idle, and for one that is starting."""
+
+Said = tuple[int, str, bool]
+"""A warning: the number of the member, the text, and True if each member shall be warned of."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,8 @@ class Particle:
             given = {name: info if name == "info" else observation for name in self.arguments}
             found = self.entropy_on(**given) if given else self.entropy_on(observation)
             return np.atleast_1d(np.asarray(found, np.float32)).ravel()
-        except Exception as error:
-            raise ParticleError(f"entropy_on failed ({type(error).__name__}: {error})") from error
+        except BaseException as error:  # also sys.exit
+            raise ParticleError(f"entropy_on failed ({describe_environment_error(error)})") from error
 
 
 class ParticleError(ValueError):
@@ -77,12 +80,12 @@ def _particle_arguments_in_worker(function: Callable[..., Any]) -> tuple[str, ..
 
 
 class Station:
-    """One environment with its current episode."""
+    """One environment with its current episode. `tell` is called with sentences for the user."""
 
-    def __init__(self, env: gymnasium.Env, recipe: Recipe):
+    def __init__(self, env: gymnasium.Env, recipe: Recipe, tell: Callable[[str], None]):
         self.env = env
         self.recipe = recipe
-        self.size = flatdim(env.observation_space)
+        self.reader = ObservationReader(env.observation_space, tell)
         self.particle_size: int | None = None
 
     def reset(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -116,11 +119,11 @@ class Station:
         return flat, particle, reward, bool(terminated), bool(truncated)
 
     def _flatten(self, observation: Any) -> np.ndarray:
-        flat = np.asarray(flatten(self.env.observation_space, observation), np.float32).ravel()
-        if flat.size != self.size:
-            raise ValueError(f"it gave an observation of {flat.size} numbers, its space has {self.size}")
-        if not np.all(np.isfinite(flat)):
-            raise NotFiniteError("it gave an observation", flat, self)
+        flat = self.reader.flatten(observation)
+        if not self.reader.contains(flat):
+            if not np.all(np.isfinite(flat)):
+                raise NotFiniteError("it gave an observation", flat, self)
+            self.reader.tell_outside(flat)
         return flat
 
     def _applied(self, action: np.ndarray) -> Any:
@@ -143,69 +146,132 @@ class NotFiniteError(ArithmeticError):
         )
 
 
-@dataclass(frozen=True)
-class SharedBoard:
-    """The arrays in shared memory. Their rows are stations, except that the rows of `now` are workers."""
+def close_gymnasium_environment(env: gymnasium.Env, tell: Callable[[str], None]) -> None:
+    """Close an environment. An error is only told, because all steps have been taken."""
+    try:
+        env.close()
+    except BaseException as error:  # also sys.exit
+        tell(f"its close() failed ({describe_environment_error(error)})")
 
-    arrays: Mapping[str, CArray]
+
+def describe_environment_error(error: BaseException) -> str:
+    """Return the type and the message of an error."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+@dataclass(frozen=True)
+class BoardLayout:
+    """The arrays that the workers and the main process share. Rows are stations, but those of `now` are workers."""
+
     shapes: Mapping[str, tuple[int, ...]]
     types: Mapping[str, str]
 
-    def views(self) -> dict[str, np.ndarray]:
-        """Return NumPy arrays of the same memory."""
+    @property
+    def size(self) -> int:
+        """The bytes of memory that all arrays need."""
+        return sum(self._sizes().values())
+
+    def views(self, memory: int) -> dict[str, np.ndarray]:
+        """Return the arrays in the memory of an open file, which is given by its number."""
+        shared, start, found = mmap.mmap(memory, self.size), 0, {}
+        for name, size in self._sizes().items():
+            shape, kind = self.shapes[name], np.dtype(self.types[name])
+            found[name] = np.frombuffer(shared, kind, math.prod(shape), start).reshape(shape)
+            start += size
+        return found
+
+    def _sizes(self) -> dict[str, int]:
+        """Return the bytes of each array. Every array begins at a multiple of 64."""
         return {
-            name: np.frombuffer(memoryview(array), self.types[name]).reshape(self.shapes[name])
-            for name, array in self.arrays.items()
+            name: -(-math.prod(shape) * np.dtype(self.types[name]).itemsize // 64) * 64
+            for name, shape in self.shapes.items()
         }
 
 
-def run_gymnasium_worker(connection: Connection, number: int, pickled_recipe: bytes, shared: SharedBoard) -> None:
+def run_gymnasium_worker(
+    connection: Connection, number: int, pickled_recipe: bytes, layout: BoardLayout, memory: int
+) -> None:
     """Carry out the commands that come through the connection, until it closes."""
-    # Ctrl-C reaches every process of a terminal. The main process decides when the workers stop.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    board = shared.views()
-    recipe: Recipe | None = None
-    held: dict[tuple[int, int], Station] = {}  # one environment for each slot and member
-    at: dict[int, Station] = {}  # the environment at each station, by its number
-    said: dict[str, int] = {}  # the warnings, each with the number of the station that it came from first
-    sent = 0  # the number of warnings that the main process knows
+    worker = Worker(number, pickled_recipe, layout.views(memory))
+    try:
+        with collect_environment_warnings(worker.collect):
+            command = ""
+            while command != "close":
+                command, stations = connection.recv()
+                connection.send((command, worker.carry_out(command, stations), worker.unsent()))
+    except (EOFError, OSError):
+        worker.carry_out("close", [])  # the main process has closed the connection, or has died
+    sys.stdout.flush()
 
-    def begin(station: int, slot: int, member: int, seed: int) -> None:
-        board["now"][number] = station
-        if (slot, member) not in held:
-            assert recipe is not None
-            held[slot, member] = Station(list(recipe.makers.values())[member](), recipe)
-        at[station] = held[slot, member]
-        observation, particle = at[station].reset(seed)
+
+class Worker:
+    """The environments of one worker process.
+
+    **Arguments**
+
+    - `number`: the number of the worker.
+    - `pickled_recipe`: the recipe of the environments.
+    - `board`: the arrays that all workers share.
+    """
+
+    def __init__(self, number: int, pickled_recipe: bytes, board: Mapping[str, np.ndarray]):
+        self._number = number
+        self._pickled = pickled_recipe
+        self._board = board
+        self._recipe: Recipe | None = None
+        self._held: dict[tuple[int, int], Station] = {}  # one environment for each slot and member
+        self._at: dict[int, tuple[int, Station]] = {}  # the member and the environment at each station
+        self._said: dict[str, Said] = {}  # the warnings, each with the member that it came from first
+        self._sent = 0  # the number of warnings that the main process knows
+        self._remarks: list[Said] = []  # our own warnings, which the main process does not know yet
+
+    def carry_out(self, command: str, stations: list[Any]) -> str | None:
+        """Carry out a command at the given stations. Return None, or a text that says why the command failed."""
+        try:
+            for one in stations:
+                self._reset(*one) if command == "reset" else self._step(one)
+            if command == "close":
+                self._close()
+            self._board["now"][self._number] = NOTHING
+        except (NotFiniteError, ParticleError, ObservationError) as error:
+            return str(error)
+        except BaseException:  # also sys.exit
+            return f"it failed in {command}:\n{traceback.format_exc()}"
+
+    def collect(self, text: str) -> None:
+        """Remember a warning."""
+        self._said.setdefault(text, (int(self._board["now"][self._number]), text, False))
+
+    def unsent(self) -> list[Said]:
+        """Return the warnings that the main process does not know yet."""
+        unsent = [*list(self._said.values())[self._sent :], *self._remarks]
+        self._sent, self._remarks = len(self._said), []
+        return unsent
+
+    def _reset(self, station: int, slot: int, member: int, seed: int) -> None:
+        board = self._board
+        recipe = self._recipe = self._recipe or cloudpickle.loads(self._pickled)
+        board["now"][self._number] = member
+        if (slot, member) not in self._held:
+            env = list(recipe.makers.values())[member]()
+            self._held[slot, member] = Station(env, recipe, partial(self._remark, member))
+        self._at[station] = member, self._held[slot, member]
+        observation, particle = self._held[slot, member].reset(seed)
         board["observations"][station], board["particles"][station] = observation, particle
         board["rewards"][station], board["over"][station], board["cut"][station] = 0.0, False, False
 
-    def step(station: int) -> None:
-        board["now"][number] = station
-        observation, particle, reward, over, cut = at[station].step(board["actions"][station])
+    def _step(self, station: int) -> None:
+        board = self._board
+        board["now"][self._number], at = self._at[station]
+        observation, particle, reward, over, cut = at.step(board["actions"][station])
         board["observations"][station], board["particles"][station] = observation, particle
         board["rewards"][station], board["over"][station], board["cut"][station] = reward, over, cut
 
-    try:
-        with collect_environment_warnings(lambda text: said.setdefault(text, int(board["now"][number]))):
-            while True:
-                command, stations = connection.recv()
-                failure = None
-                try:
-                    if recipe is None:
-                        recipe = cloudpickle.loads(pickled_recipe)
-                    for one in stations:
-                        begin(*one) if command == "reset" else step(one)
-                    board["now"][number] = NOTHING
-                except (NotFiniteError, ParticleError) as error:
-                    failure = str(error)
-                except Exception:
-                    failure = f"it failed in {command}:\n{traceback.format_exc()}"
-                connection.send((failure, list(said.items())[sent:]))
-                sent = len(said)
-    except (EOFError, OSError):
-        pass  # the main process has closed the connection, or has died
-    finally:
-        for station in held.values():
-            station.env.close()
-        sys.stdout.flush()
+    def _close(self) -> None:
+        for (_, member), station in self._held.items():
+            self._board["now"][self._number] = member
+            close_gymnasium_environment(station.env, partial(self._remark, member))
+        self._held.clear()
+
+    def _remark(self, member: int, text: str) -> None:
+        self._remarks.append((member, text, True))

@@ -1,6 +1,6 @@
 """Interrupt commands at random moments, and measure how long they take to end.
 
-    python tests/reliability/interrupt.py OUT.json [--times 6] [--commands check evaluate …]
+    python -m benchmarks.reliability.interrupt OUT.json [--times 6] [--commands check evaluate …]
 
 Every process compiles anew, so that signals come while it compiles, computes, draws and writes. A command must end with
 status 130 and one sentence, and leave no temporary file. A worker process that survived would keep this script waiting,
@@ -44,7 +44,7 @@ def interrupt(line: str, folder: Path, number: signal.Signals, after: float) -> 
     """Run a command in a folder, send it a signal after some seconds, and return how it ended."""
     if "results" in line:
         shutil.copytree(ROOT / "results", folder / "results")
-    line = line.replace("FOLDER", str(folder)).replace("ENDLESS", str(ROOT / "tests/reliability/endless.py"))
+    line = line.replace("FOLDER", str(folder)).replace("ENDLESS", str(ROOT / "benchmarks/reliability/endless.py"))
     words = [sys.executable, *line.split()]
     environment = os.environ | {"XDG_CACHE_HOME": str(folder / "cache")}
     process = subprocess.Popen(

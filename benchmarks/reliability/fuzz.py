@@ -1,6 +1,6 @@
 """Try random command lines on the parser and the validators.
 
-    python tests/reliability/fuzz.py OUT.json [--lines 10000] [--runs 30]
+    python -m benchmarks.reliability.fuzz OUT.json [--lines 10000] [--runs 30]
 
 A line is either refused with one sentence and status 2, or taken. A line that is taken can be run to its end if it is
 small.

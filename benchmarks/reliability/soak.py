@@ -1,6 +1,6 @@
 """Pre-train and fine-tune with the quick settings again and again in one process, and record the resources it uses.
 
-    python tests/reliability/soak.py OUT.json [--minutes 60]
+    python -m benchmarks.reliability.soak OUT.json [--minutes 60]
 
 Each round pre-trains on gridworld-slope and fine-tunes from the result, in fresh folders. Memory, threads, open files
 and the files of a run must not grow from round to round.

@@ -20,7 +20,7 @@ begun, finished = Path(sys.argv[1]), iter(range(int(sys.argv[2])))
 
 
 @jax.jit
-def count_for_ever(start: int) -> jax.Array:
+def count_for_ever(start: int) -> int:
     return jax.lax.while_loop(lambda number: number >= 0, lambda number: (number + 1) % 1000, start)
 
 
