@@ -34,6 +34,7 @@ SUMMARISED: dict[str, dict[str, Any]] = {
         "iterations": int,
         "tasks": list[Any],
         "returns": list[list[Number]],
+        "final": dict[str, Any],
     },
     "metatrain": {
         "class": str,
@@ -87,6 +88,11 @@ def check_run_summary(command: str, summary: dict[str, Any]) -> None:
         if not set(members) <= summary["ceiling"].keys():
             raise ValueError("it has not one ceiling for each member")
     if command == "finetune":
+        mean, interval = (summary["final"].get(part) for part in ("mean", "interval"))
+        if not (value_has_type(mean, Number) and value_has_type(interval, list[Number] | None)):
+            raise ValueError(f"its final is {summary['final']!r:.80}")
+        if interval is not None and len(interval) != 2:
+            raise ValueError(f"its interval is {interval!r:.80}")
         for returns in [summary["returns"], *summary.get("returns_by_seed", [])]:
             if len(returns) != len(summary["tasks"]) or not returns:
                 raise ValueError("it has not one list of returns for each task")

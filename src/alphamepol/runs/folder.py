@@ -20,7 +20,7 @@ from alphamepol.policies.files import load_policies_together, read_policy_file
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.checkpoints import checkpoint_policies_file, saved_checkpoints
 from alphamepol.runs.description import SUMMARISED, check_run_summary
-from alphamepol.runs.metrics import read_metrics
+from alphamepol.runs.metrics import last_metrics_line
 
 
 def default_run_folder(*words: str) -> Path:
@@ -187,9 +187,9 @@ class RunFolder:
 
     def feature_noise(self) -> float | None:
         """Return the noise that the run has added because particles coincided; None if it has not."""
-        told = [self.read_summary()] if self.ended else read_metrics(self.metrics)
-        noises: Iterator[Any] = (line.get("feature_noise") for line in told)
-        return next((noise for noise in noises if value_has_type(noise, float)), None)
+        told = self.read_summary() if self.ended else last_metrics_line(self.metrics) or {}
+        noise: Any = told.get("feature_noise")
+        return noise if value_has_type(noise, float) else None
 
     def shorten(self, length: str, done: int) -> None:
         """Rewrite config.json as if the run had been planned with `done` steps. `length` is the name of the setting."""

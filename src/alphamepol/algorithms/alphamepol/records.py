@@ -1,7 +1,7 @@
 """The records of a run of pre-training: the metrics of each epoch, the best policies, and the summary of the run."""
 
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any
 
 import jax
@@ -45,9 +45,10 @@ class BestPolicies:
             return
         self._policies = {seed: named[f"best-seed-{seed}"] for seed in seeds if f"best-seed-{seed}" in named}
         fields = {"epoch": int, "seed": int, "objective": float}
-        for line in read_metrics(folder.metrics, fields) if self._policies else ():
-            if line["epoch"] < saved.done:
-                self._improves(line)  # the loop refuses a damaged file later
+        if self._policies:
+            # Lines after the checkpoint will be computed again. The loop refuses a damaged file later.
+            for line in islice(read_metrics(folder.metrics, fields), saved.done * len(seeds)):
+                self._improves(line)
 
     def _improves(self, line: dict[str, Any]) -> bool:
         seed, objective = line["seed"], line["objective"]
@@ -76,12 +77,12 @@ class BestPolicies:
         }
 
 
-def first_noisy_epoch(folder: RunFolder) -> int | None:
+def first_noisy_epoch(folder: RunFolder, config: PretrainConfig) -> int | None:
     """Return the first epoch in which particles coincided and got noise, as metrics.jsonl says; None if there is none.
 
     In a resumed run, the file may have lines of epochs that will be computed again. They will be the same.
     """
-    lines = read_metrics(folder.metrics, {"epoch": int})
+    lines = islice(read_metrics(folder.metrics, {"epoch": int}), config.epochs * config.seeds)
     return next((line["epoch"] for line in lines if "feature_noise" in line), None)
 
 
@@ -150,7 +151,7 @@ def summarise_alphamepol_records(
     """Return the content of summary.json: the final numbers of a run."""
     noise = {}
     if evaluation.feature_noise > config.feature_noise:
-        since = first_noisy_epoch(context.folder)
+        since = first_noisy_epoch(context.folder, config)
         noise["feature_noise_since"] = config.epochs if since is None else since
     first = list(takewhile(lambda line: line["epoch"] < FIRST_EPOCHS, read_metrics(context.folder.metrics)))
     steps = config.epochs * config.trajectories * config.horizon * config.seeds

@@ -207,7 +207,7 @@ def _run_pretraining(
 ) -> None:
     environment_class, folder, stopwatch = plan.environment_class, context.folder, context.stopwatch
     best = BestPolicies(folder, config.seed_list)
-    noisy_since = first_noisy_epoch(folder)
+    noisy_since = first_noisy_epoch(folder, config)
 
     def start() -> LoopState:
         say_pretraining_cost(environment_class, config, context)
