@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import alphamepol as am
 from alphamepol.files.json_files import from_json, to_json
 from alphamepol.files.names import (
+    LONGEST_MESSAGE,
     LARGEST_COMPONENT,
     LARGEST_PART,
     join_command_words,
@@ -135,6 +136,14 @@ def test_a_message_keeps_its_lines() -> None:
     said = 'environment a: it failed\n  File "C:\\new.py", line 3\n\tValueError\r\nend'
     assert message_as_text(said) == said.replace("\r\n", "\n")
     assert message_as_text("\x1b[2Jgone\x07\ud800") == "\\x1b[2Jgone\\x07\\ud800"
+
+
+def test_a_message_with_a_name_of_megabytes_is_short() -> None:
+    text = message_as_text(f"class: {'x' * 10**6} was given")
+    assert len(text) < 1.01 * LONGEST_MESSAGE
+    assert text.startswith("class: x")
+    assert f"({10**6 + 17 - LONGEST_MESSAGE} characters are left out here)" in text
+    assert text.endswith("x was given")
 
 
 @given(NAMES)

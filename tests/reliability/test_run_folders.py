@@ -20,6 +20,7 @@ from safetensors.numpy import save_file
 
 from alphamepol import GaussianPolicy, InputError, PretrainConfig, export, load_policy, pretrain
 from alphamepol.cli.main import main
+from alphamepol.figures.curves import draw_learning_curves
 from alphamepol.files.arrays import pack_arrays, unpack_arrays
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import LARGEST_JSON, MOST_JSON_VALUES, from_json, read_json, value_has_type
@@ -361,6 +362,17 @@ def test_edited_fields_are_refused(name: str, field: str, value: Any, run: Path,
     refuses(["report", str(run)], capsys, field.rstrip("s") if field != "ceiling" else "ceiling")
 
 
+@pytest.mark.parametrize("field", ["units", "time_limit", "maps"])
+def test_a_class_record_without_a_part_is_refused(field: str, run: Path, capsys) -> None:
+    edit(run / "class.json", lambda record: record.pop(field))
+    refuses(["export", str(run), "--to", "sb3", "x.zip"], capsys, f"it has no {field}")
+
+
+def test_metrics_that_cannot_be_read_leave_the_curves_empty(tmp_path: Path) -> None:
+    draw_learning_curves([], ["GWS", "GWN"], None, tmp_path)
+    assert (tmp_path / "learning-curves.csv").read_text().splitlines() == ["member,epoch,mean,lowest,highest,seeds"]
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -394,6 +406,13 @@ def test_a_checkpoint_without_keys_is_passed_over(run: Path, tiny: PretrainConfi
 
 
 # --- Long runs.
+
+
+def test_a_checkpoint_of_an_impossible_step_is_passed_over(run: Path, tiny: PretrainConfig, capsys) -> None:
+    for path in list((run / "checkpoints").iterdir()):
+        shutil.copy(path, path.with_name(path.name.replace(path.name[6:12], "9" * 30)))
+    resume(run, tiny, tiny.epochs + 1)
+    assert len(list(read_metrics(run / "metrics.jsonl"))) == tiny.epochs + 1
 
 
 def test_checkpoints_past_a_million_steps_are_kept(tmp_path: Path) -> None:

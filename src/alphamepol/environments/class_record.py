@@ -60,8 +60,10 @@ def record_class(environment_class: AnyClass, units: Sequence[float] | None) -> 
 def check_class_record(record: dict[str, Any]) -> None:
     """Raise ValueError if the content of a class.json is not what `record_class` returns."""
     for name, kind in RECORDED.items():
-        if not value_has_type(record.get(name), kind):
-            raise ValueError(f"its {name} is {record.get(name)!r:.80}")
+        if name not in record:
+            raise ValueError(f"it has no {name}")
+        if not value_has_type(record[name], kind):
+            raise ValueError(f"its {name} is {record[name]!r:.80}")
     if not len(record["members"]) == len(record["probabilities"]) == len(record["entropy_ceilings"]):
         raise ValueError("it has not one probability and one ceiling for each member")
     if not all(unit > 0 for unit in record["units"] or ()):

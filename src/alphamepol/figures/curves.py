@@ -87,7 +87,7 @@ def draw_learning_curves(
         met = [name for name in members if curves[name]]
         colours = {None: "black", **dict(zip(met[:MOST], cycle(CURVE_COLOURS), strict=False))}
         for name, colour in colours.items():
-            curve = np.array(points[name], float)
+            curve = np.array(points[name], float).reshape(-1, 5)  # there may be none
             dashes, label = ("--", OBJECTIVE) if name is None else ("-", member_in_figure(name))
             axes.plot(curve[:, 0], curve[:, 1], dashes, color=colour, label=label, linewidth=1.4)
             axes.fill_between(curve[:, 0], curve[:, 2], curve[:, 3], color=colour, alpha=0.2, linewidth=0)

@@ -23,6 +23,7 @@ from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.loop import LoopState
 from alphamepol.runs.metrics import read_metrics
 from alphamepol.sampling.trajectories import Trajectories
+from alphamepol.settings.fields import LARGEST_COUNT
 
 FIRST_EPOCHS = 10
 """The number of epochs, from the first on, whose tails the summary reports as `first_tail_share`.
@@ -47,7 +48,8 @@ class BestPolicies:
         fields = {"epoch": int, "seed": int, "objective": float}
         if self._policies:
             # Lines after the checkpoint will be computed again. The loop refuses a damaged file later.
-            for line in islice(read_metrics(folder.metrics, fields), saved.done * len(seeds)):
+            lines = min(saved.done, LARGEST_COUNT) * len(seeds)
+            for line in islice(read_metrics(folder.metrics, fields), lines):
                 self._improves(line)
 
     def _improves(self, line: dict[str, Any]) -> bool:
