@@ -392,15 +392,41 @@ def test_a_forged_class_record_is_refused(field: str, value: Any, run: Path, cap
     assert not Path("x.zip").exists()
 
 
+def write_with_right_checksum(path: Path, notes: dict[str, Any]) -> None:
+    """Write the notes of a checkpoint. Only their content can tell then that they are forged."""
+    notes.pop("sha256")
+    data = path.with_suffix(".safetensors").read_bytes()
+    total = hashlib.sha256(data + json.dumps(notes, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps({"sha256": total, **notes}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda lines: lines[:-1],
+        lambda lines: [*lines, lines[-1]],
+        lambda lines: [lines[0] | {"objective": "x"}, *lines[1:]],
+        lambda lines: [lines[0] | {"tail_share": [1.0]}, *lines[1:]],
+        lambda lines: [lines[0] | {"epoch": 1}, *lines[1:]],
+    ],
+)
+def test_forged_metrics_with_a_right_checksum_are_refused(change, run: Path, tiny: PretrainConfig, capsys) -> None:
+    lines = change(list(read_metrics(run / "metrics.jsonl")))
+    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    (run / "metrics.jsonl").write_bytes(text)
+    for path in (run / "checkpoints").glob("*[0-9].json"):
+        notes = json.loads(path.read_text())
+        notes["metrics"] = {"bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
+        write_with_right_checksum(path, notes)
+    with pytest.raises(InputError, match=r"metrics\.jsonl is damaged or not there"):
+        resume(run, tiny)
+
+
 def test_a_checkpoint_without_keys_is_passed_over(run: Path, tiny: PretrainConfig, capsys) -> None:
-    """Its checksum is right, so that only its content can tell."""
     (newest,) = sorted((run / "checkpoints").glob("*.json"))[-1:]
     notes = json.loads(newest.read_text())
     notes.pop("keys")
-    notes.pop("sha256")
-    data = newest.with_suffix(".safetensors").read_bytes()
-    notes["sha256"] = hashlib.sha256(data + json.dumps(notes, sort_keys=True).encode()).hexdigest()
-    newest.write_text(json.dumps(notes))
+    write_with_right_checksum(newest, notes)
     pretrain("gridworld-slope", dataclasses.replace(tiny, epochs=tiny.epochs + 1), folder=run, resume=True)
     assert "no keys" in " ".join(capsys.readouterr().out.split())
 

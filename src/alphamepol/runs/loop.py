@@ -4,7 +4,7 @@ The epochs of pre-training and of DIAYN, and the iterations of fine-tuning and o
 what a step does and shows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from alphamepol.policies.policy import Policy
 from alphamepol.runs.callbacks import FinishedStep, call_after_step, start_logger
 from alphamepol.runs.checkpoints import load_newest_checkpoint, save_checkpoint
 from alphamepol.runs.context import RunContext
-from alphamepol.runs.metrics import JsonLinesLogger, Mark
+from alphamepol.runs.metrics import JsonLinesLogger, Mark, check_metrics
 
 
 class LoopState(eqx.Module):
@@ -58,6 +58,8 @@ class Loop:
     """Returns the metrics lines as a live table, and as the end of a sentence."""
     labels: tuple[str, ...]
     """The fields that tell to which seed or task a metrics line belongs."""
+    summarised: Mapping[str, Any]
+    """The fields of a metrics line that the run reads again at its end, with their types."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ def run_loop(loop: Loop, context: RunContext) -> tuple[LoopState, int]:
 def _go_on_with_loop(loop: Loop, reached: Reached, context: RunContext) -> tuple[LoopState, int]:
     folder, interrupts, saved = context.folder, context.interrupts, reached.done
     metrics = JsonLinesLogger(folder.metrics, keep=reached.metrics)
+    resumed = reached.metrics is not None
     reached = Reached(lay_over_devices(reached.state), reached.done, metrics.mark)
     logger = start_logger(context.way.log, folder, loop.labels, reached.done)
 
@@ -100,6 +103,8 @@ def _go_on_with_loop(loop: Loop, reached: Reached, context: RunContext) -> tuple
             saved = reached.done
 
     try:
+        if resumed:
+            check_metrics(folder.metrics, loop.unit, saved, len(reached.state.keys), loop.summarised)
         with interrupts.saving_with(save):
             for number in range(saved, loop.total):
                 improved, lines, draw = loop.step(reached.state, number)

@@ -43,10 +43,7 @@ class JsonLinesLogger:
                     self._sum.update(piece)
                     self._bytes += len(piece)
         if keep and self.mark != keep:
-            raise InputError(
-                f"run: {path} is damaged or not there, and the numbers of the finished steps are lost with it; "
-                "restore the file, or begin a new run from its policy with --init"
-            )
+            raise _damaged_metrics(path)
         self._file = path.open("ab")
         self._file.truncate(self._bytes)
 
@@ -86,6 +83,27 @@ def read_metrics(path: Path, fields: Mapping[str, Any] = MappingProxyType({})) -
             if not all(name in line and value_has_type(line[name], kind) for name, kind in fields.items()):
                 return
             yield line
+
+
+def check_metrics(path: Path, unit: str, steps: int, rows: int, fields: Mapping[str, Any]) -> None:
+    """Raise an `InputError` unless the file has `rows` lines for each of `steps` steps, and every line has the fields.
+
+    A checksum tells nothing about a file that somebody has written.
+    """
+    count = 0
+    for line in read_metrics(path, {unit: int, **fields}):
+        if line[unit] != count // rows:
+            raise _damaged_metrics(path)
+        count += 1
+    if count != steps * rows:
+        raise _damaged_metrics(path)
+
+
+def _damaged_metrics(path: Path) -> InputError:
+    return InputError(
+        f"run: {path} is damaged or not there, and the numbers of the finished steps are lost with it; restore the "
+        "file, or begin a new run from its policy with --init"
+    )
 
 
 def last_metrics_line(path: Path) -> dict[str, Any] | None:

@@ -29,6 +29,13 @@ FIRST_EPOCHS = 10
 """The number of epochs, from the first on, whose tails the summary reports as `first_tail_share`.
 
 The members in these tails are those that the run learned from at its beginning."""
+SUMMARISED_METRICS: dict[str, Any] = {
+    "seed": int,
+    "objective": float,
+    "entropy": dict[str, float],
+    "tail_share": dict[str, float],
+}
+"""The fields of a metrics line that are read again at the end of a run, with their types."""
 
 
 class BestPolicies:
@@ -164,8 +171,8 @@ def summarise_alphamepol_records(
         **evaluation.to_dict(),
         "first_tail_share": {
             name: [
-                float(np.mean([line["tail_share"][name] for line in first if line["seed"] == seed]))
-                for seed in config.seed_list
+                float(np.mean([line["tail_share"].get(name, 0.0) for line in first[row :: config.seeds]]))
+                for row in range(config.seeds)
             ]
             for name in evaluation.members
         },

@@ -15,6 +15,7 @@ from alphamepol.algorithms.alphamepol.cost import say_pretraining_cost
 from alphamepol.algorithms.alphamepol.epoch import run_epoch
 from alphamepol.algorithms.alphamepol.presets import preset, usual_preset
 from alphamepol.algorithms.alphamepol.records import (
+    SUMMARISED_METRICS,
     BestPolicies,
     alphamepol_record_lines,
     first_noisy_epoch,
@@ -251,6 +252,7 @@ def _run_pretraining(
         policies=policies_of,
         show=partial(epoch_table, environment_class),
         labels=("seed",),
+        summarised=SUMMARISED_METRICS,
     )
     state, epochs = run_loop(loop, context)
     config = dataclasses.replace(config, epochs=epochs)

@@ -136,6 +136,7 @@ def _run_finetuning(source: Source, plan: Plan, context: RunContext) -> None:
         policies=policies_of,
         show=iteration_table,
         labels=("task", "seed"),
+        summarised={"return": float},
     )
     state, iterations = run_loop(loop, context)
     plan = dataclasses.replace(plan, config=dataclasses.replace(config, iterations=iterations))
