@@ -55,10 +55,13 @@ def mutate_input(target: Path, place: Place, patterns: tuple[str, ...], chance: 
     """
     kinds = []
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
-        if target.is_dir() and not target.is_symlink():
-            kinds.append(_mutate_folder(target, place, patterns, chance))
-        elif is_plain_file(target):
-            kinds.append(_mutate_file(target, place, chance))
+        try:
+            if target.is_dir() and not target.is_symlink():
+                kinds.append(_mutate_folder(target, place, patterns, chance))
+            elif is_plain_file(target):
+                kinds.append(_mutate_file(target, place, chance))
+        except (OSError, ValueError, RuntimeError, LookupError):
+            kinds.append("stopped: an earlier change is in the way")
     right = chance.random() < 0.5
     folder = target if target.is_dir() and not target.is_symlink() else target.parent
     wrong = correct_sums(folder, write=right)
