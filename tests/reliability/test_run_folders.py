@@ -18,7 +18,7 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from alphamepol import GaussianPolicy, InputError, PretrainConfig, export, load_policy, pretrain
+from alphamepol import GaussianPolicy, InputError, PretrainConfig, TrpoConfig, export, load_policy, pretrain
 from alphamepol.cli.main import main
 from alphamepol.figures.curves import draw_learning_curves
 from alphamepol.files.arrays import pack_arrays, unpack_arrays
@@ -28,6 +28,7 @@ from alphamepol.files.locks import folder_lock_held
 from alphamepol.policies.files import FORMAT
 from alphamepol.runs.checkpoints import load_newest_checkpoint, save_checkpoint, saved_checkpoints
 from alphamepol.runs.metrics import JsonLinesLogger, last_metrics_line, read_metrics, thinned_metrics
+from alphamepol.settings.conversion import settings_to_dict
 
 SECRET = b"\x89PNG\r\n\x1a\n the secret"
 
@@ -337,6 +338,15 @@ def test_an_init_of_a_wrong_type_or_in_a_circle_ends_in_a_sentence(
     status = main(["report", str(run), str(other)])
     assert status == (0 if isinstance(init, str) else 2)
     assert isinstance(init, str) or "init" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("part", ["init", "member", "tasks"])
+def test_a_description_of_fine_tuning_without_a_part_is_refused(part: str, run: Path, capsys) -> None:
+    settings = settings_to_dict(TrpoConfig())
+    whole = {"command": "finetune", "config": settings, "init": "random", "member": "GWN", "tasks": []}
+    edit(run / "config.json", lambda config: config.update(whole))
+    edit(run / "config.json", lambda config: config.pop(part))
+    refuses(["report", str(run)], capsys, f"it has no {part}")
 
 
 @pytest.mark.parametrize(

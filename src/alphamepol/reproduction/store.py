@@ -52,6 +52,8 @@ DESCRIBED: dict[str, Any] = {
     "device": str,
 }
 """The types of the parts of config.json that are read here. Not every run has all of them."""
+NEEDED = {"finetune": ("member", "tasks", "init"), "gradient-variance": ("init", "batches")}
+"""The parts of config.json without which a run of a command cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -246,6 +248,9 @@ def _read_stored_description(folder: Path) -> dict[str, Any]:
     for name, wanted in DESCRIBED.items():
         if name in description and not value_has_type(description[name], wanted):
             raise InputError(f"run: {folder / 'config.json'} cannot be used, its {name} is {description[name]!r:.80}")
+    for name in NEEDED.get(description["command"], ()):
+        if description.get(name) is None:
+            raise InputError(f"run: {folder / 'config.json'} cannot be used, it has no {name}")
     try:
         settings_from_dict(kind, description["config"]).check()
     except (TypeError, KeyError, AttributeError, InputError) as error:
