@@ -340,6 +340,11 @@ def test_an_init_of_a_wrong_type_or_in_a_circle_ends_in_a_sentence(
     assert isinstance(init, str) or "init" in capsys.readouterr().err
 
 
+def test_a_link_that_leads_to_itself_ends_in_a_sentence(run: Path, capsys) -> None:
+    Path("circle").symlink_to("circle")
+    refuses(["report", str(run), "circle"], capsys, "circle")
+
+
 @pytest.mark.parametrize("part", ["init", "member", "tasks"])
 def test_a_description_of_fine_tuning_without_a_part_is_refused(part: str, run: Path, capsys) -> None:
     settings = settings_to_dict(TrpoConfig())

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -207,7 +208,7 @@ def _places_of_stored_runs(folders: Sequence[Path]) -> list[Path]:
 
     Raises an `InputError` if a folder is given twice.
     """
-    whole = [folder.resolve() for folder in folders]
+    whole = [Path(os.path.realpath(folder)) for folder in folders]  # `resolve` fails if a link leads to itself
     if twice := [folder for folder, path in zip(folders, whole, strict=True) if whole.count(path) > 1]:
         raise InputError(f"folder: {twice[0]} was given more than once")
     for depth in range(1, max(len(path.parts) for path in whole) + 1):
