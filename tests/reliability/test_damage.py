@@ -93,6 +93,15 @@ def test_a_damaged_checkpoint_is_passed_over(
     assert differences(products(begun), products(whole)) == []
 
 
+def test_what_is_left_of_a_deleted_checkpoint_goes(whole: Path, config: PretrainConfig, tmp_path: Path) -> None:
+    """The run was killed after its last epoch, while it deleted the files of an old checkpoint."""
+    folder = shutil.copytree(whole, tmp_path / "run")
+    (folder / "summary.json").unlink()
+    shutil.copy(folder / f"checkpoints/epoch-{EPOCHS:06d}.safetensors", folder / "checkpoints/epoch-000002.safetensors")
+    resume(folder, config)
+    assert differences(products(folder, every_checkpoint=True), products(whole, every_checkpoint=True)) == []
+
+
 def test_the_older_checkpoint_is_used_if_the_newest_is_damaged(
     whole: Path, config: PretrainConfig, tmp_path: Path, capsys
 ) -> None:

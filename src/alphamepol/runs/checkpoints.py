@@ -55,6 +55,11 @@ def save_checkpoint(
     write_atomically(path, pack_arrays(tree, {unit: done}))
     notes = {unit: done, **notes}
     write_atomically(path.with_suffix(".json"), to_json({"sha256": _checkpoint_sum(path, notes), **notes}))
+    delete_old_checkpoints(folder, unit, keep)
+
+
+def delete_old_checkpoints(folder: Path, unit: str, keep: int | str) -> None:
+    """Delete all but the newest checkpoints, and files that are left of older ones. `keep` is their number, or "all"."""
     if keep == "all":
         return
     kept = saved_checkpoints(folder, unit)[-int(keep) :]

@@ -19,7 +19,7 @@ from alphamepol.compute.devices import lay_over_devices, move_to_one_device, usi
 from alphamepol.errors import RunError
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.callbacks import FinishedStep, call_after_step, start_logger
-from alphamepol.runs.checkpoints import load_newest_checkpoint, save_checkpoint
+from alphamepol.runs.checkpoints import delete_old_checkpoints, load_newest_checkpoint, save_checkpoint
 from alphamepol.runs.context import RunContext
 from alphamepol.runs.metrics import JsonLinesLogger, Mark, check_metrics
 
@@ -124,6 +124,8 @@ def _go_on_with_loop(loop: Loop, reached: Reached, context: RunContext) -> tuple
                     break
             with interrupts.held():
                 save()
+                # A run that was killed while it deleted checkpoints after its last step has left some files.
+                delete_old_checkpoints(folder.checkpoints, loop.unit, loop.keep_checkpoints)
     except (KeyboardInterrupt, RunError):
         with interrupts.held():
             save()
