@@ -449,6 +449,18 @@ def test_a_checkpoint_without_keys_is_passed_over(run: Path, tiny: PretrainConfi
 # --- Long runs.
 
 
+def test_lines_of_earlier_steps_end_the_metrics(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    lines = "".join(f'{{"epoch": {epoch}, "seed": {seed}}}\n' for epoch in range(3) for seed in range(2))
+    path.write_text(lines * 1000)
+    assert [(line["epoch"], line["seed"]) for line in read_metrics(path)] == [(i // 2, i % 2) for i in range(6)]
+
+
+def test_a_network_of_too_many_layers_is_refused() -> None:
+    with pytest.raises(InputError, match="hidden: 5000 layers were given; there may be at most 100"):
+        PretrainConfig(hidden=(1,) * 5000).check()
+
+
 def test_a_checkpoint_of_an_impossible_step_is_passed_over(run: Path, tiny: PretrainConfig, capsys) -> None:
     for path in list((run / "checkpoints").iterdir()):
         shutil.copy(path, path.with_name(path.name.replace(path.name[6:12], "9" * 30)))

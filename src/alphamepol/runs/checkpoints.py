@@ -59,7 +59,7 @@ def save_checkpoint(
 
 
 def delete_old_checkpoints(folder: Path, unit: str, keep: int | str) -> None:
-    """Delete all but the newest checkpoints, and files that are left of older ones. `keep` is their number, or "all"."""
+    """Delete all but the newest checkpoints, and what is left of older ones. `keep` is their number, or "all"."""
     if keep == "all":
         return
     kept = saved_checkpoints(folder, unit)[-int(keep) :]

@@ -68,10 +68,11 @@ def read_metrics(path: Path, fields: Mapping[str, Any] = MappingProxyType({})) -
 
     There are none if there is no such file. Reading ends at a line that is not whole, not a JSON object, longer than
     `LONGEST_LINE`, or that does not have the `fields`, which are names with their types. A crash can have cut the last
-    line.
+    line. Reading also ends at a line of an earlier step than the line before, which no run writes.
     """
     if not path.is_file():
         return
+    before = 0
     with open_regular_file(path) as file:
         while text := file.readline(LONGEST_LINE):
             try:
@@ -82,6 +83,10 @@ def read_metrics(path: Path, fields: Mapping[str, Any] = MappingProxyType({})) -
                 return
             if not all(name in line and value_has_type(line[name], kind) for name, kind in fields.items()):
                 return
+            step = line.get("epoch", line.get("iteration", before))
+            if not isinstance(step, int) or step < before:
+                return
+            before = step
             yield line
 
 

@@ -9,6 +9,8 @@ LARGEST_COUNT = 2**31 - 1
 """The largest number of anything. Indices have 32 bits."""
 WIDEST = 2**17
 """The most units of a layer."""
+MOST_LAYERS = 100
+"""The most hidden layers of a network."""
 MOST_SEEDS = 10**5
 """The most seeds of a run."""
 
@@ -48,6 +50,8 @@ def check_seed_field(first: int, count: int, field: str = "seed") -> None:
 
 
 def check_widths_field(field: str, widths: tuple[int, ...]) -> None:
+    if len(widths) > MOST_LAYERS:
+        raise InputError(f"{field}: {len(widths)} layers were given; there may be at most {MOST_LAYERS}")
     if not all(1 <= width <= WIDEST for width in widths):
         raise InputError(f"{field}: {widths} was given; every layer needs at least one unit and at most {WIDEST}")
 
