@@ -1,5 +1,16 @@
 """The two kinds of errors that a user can meet. `cli/main.py` turns them into exit statuses."""
 
+LONGEST_MESSAGE = 20_000
+"""The largest number of characters of a message. A file of somebody else may hold a name of megabytes."""
+
+
+def shorten_message(message: str) -> str:
+    """Return a message without the middle if it is very long."""
+    if len(message) <= LONGEST_MESSAGE:
+        return message
+    half, rest = LONGEST_MESSAGE // 2, len(message) - LONGEST_MESSAGE
+    return f"{message[:half]} … ({rest} characters are left out here) … {message[-half:]}"
+
 
 class InputError(ValueError):
     """The user asked for something that cannot be done.
@@ -18,6 +29,9 @@ class InputError(ValueError):
         print(error)  # alpha: 2.0 was given; it must be above 0 and at most 1
     ```
     """
+
+    def __init__(self, message: str):
+        super().__init__(shorten_message(message))
 
 
 class RunError(RuntimeError):

@@ -12,9 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import alphamepol as am
+from alphamepol.errors import LONGEST_MESSAGE, InputError
 from alphamepol.files.json_files import from_json, to_json
 from alphamepol.files.names import (
-    LONGEST_MESSAGE,
     LARGEST_COMPONENT,
     LARGEST_PART,
     join_command_words,
@@ -144,6 +144,7 @@ def test_a_message_with_a_name_of_megabytes_is_short() -> None:
     assert text.startswith("class: x")
     assert f"({10**6 + 17 - LONGEST_MESSAGE} characters are left out here)" in text
     assert text.endswith("x was given")
+    assert str(InputError(f"class: {'x' * 10**6} was given")) == text
 
 
 @given(NAMES)

@@ -345,7 +345,7 @@ def test_a_link_that_leads_to_itself_ends_in_a_sentence(run: Path, capsys) -> No
     refuses(["report", str(run), "circle"], capsys, "circle")
 
 
-@pytest.mark.parametrize("part", ["init", "member", "tasks"])
+@pytest.mark.parametrize("part", ["init", "member"])
 def test_a_description_of_fine_tuning_without_a_part_is_refused(part: str, run: Path, capsys) -> None:
     settings = settings_to_dict(TrpoConfig())
     whole = {"command": "finetune", "config": settings, "init": "random", "member": "GWN", "tasks": []}
@@ -358,6 +358,8 @@ def test_a_description_of_fine_tuning_without_a_part_is_refused(part: str, run: 
     ("name", "field", "value"),
     [
         ("config.json", "members", 5),
+        ("config.json", "command", ["pretrain"]),
+        ("config.json", "class", {"a": 1}),
         ("config.json", "versions", []),
         ("config.json", "command_line", {}),
         ("summary.json", "members", 5),

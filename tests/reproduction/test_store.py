@@ -27,7 +27,7 @@ SUMMARIES = {
     "pretrain": EXPLORED,
     "untrained": EXPLORED,
     "metatrain": {**CLASS, "label": "DIAYN"},
-    "finetune": {**LEARNED, "label": "MEPOL"},
+    "finetune": {**LEARNED, "label": "MEPOL", "final": {"mean": 1.0, "interval": None}},
 }
 TUNED = Finetuning("gridworld-slope", "GWN", TrpoConfig(seeds=2), PLANNED)
 

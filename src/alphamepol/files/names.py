@@ -12,14 +12,14 @@ import shlex
 import unicodedata
 from collections.abc import Callable, Iterable
 
+from alphamepol.errors import shorten_message
+
 WIDTH = 60
 """The largest number of characters of a name where space is limited, for example in tables and tags."""
 EMPTY = "\\empty"
 """The text of the empty name."""
 LARGEST_PART = 100
 """The largest number of bytes of a name in a path."""
-LONGEST_MESSAGE = 20_000
-"""The largest number of characters of a message. A file of somebody else may hold a name of megabytes."""
 LARGEST_COMPONENT = 200
 """The largest number of bytes of several names that are joined. File systems allow 255 bytes."""
 _SHORTENED = re.compile("….*~[0-9a-f]{8}$")
@@ -69,10 +69,8 @@ def message_as_text(message: str) -> str:
     given by `name_as_text`, so that their line breaks become visible. The middle of a very long message is left out.
     """
     message = message.replace("\r\n", "\n")
-    if len(message) > LONGEST_MESSAGE:
-        half, rest = LONGEST_MESSAGE // 2, len(message) - LONGEST_MESSAGE
-        message = f"{message[:half]} … ({rest} characters are left out here) … {message[-half:]}"
-    return "".join(one if one.isprintable() or one in "\n\t" else _escaped_in_name(one) for one in message)
+    shown = shorten_message(message)
+    return "".join(one if one.isprintable() or one in "\n\t" else _escaped_in_name(one) for one in shown)
 
 
 def name_as_tag(name: str) -> str:

@@ -53,7 +53,7 @@ DESCRIBED: dict[str, Any] = {
     "device": str,
 }
 """The types of the parts of config.json that are read here. Not every run has all of them."""
-NEEDED = {"finetune": ("member", "tasks", "init"), "gradient-variance": ("init", "batches")}
+NEEDED = {"finetune": ("member", "init"), "gradient-variance": ("init", "batches")}
 """The parts of config.json without which a run of a command cannot be used."""
 
 

@@ -92,7 +92,11 @@ class RunFolder:
         if not self.config.is_file():
             raise InputError(f"run: {self.path} is not a run folder, it has no config.json")
         check_folder_is_plain(self.path, FILES, FOLDERS)
-        return _read_json_in_run_folder(self.config)
+        described = _read_json_in_run_folder(self.config)
+        for part in ("command", "class"):
+            if not isinstance(described.get(part, ""), str):
+                raise InputError(f"run: {self.config} cannot be used, its {part} is {described[part]!r:.80}")
+        return described
 
     def write_class_record(self, environment_class: AnyClass, units: Sequence[float] | None = None) -> None:
         """Write class.json. `units` are the units of particles; None if particles are not divided by units."""
