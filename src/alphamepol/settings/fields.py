@@ -40,6 +40,11 @@ def check_field_is_share(settings: Any, field: str) -> None:
         raise InputError(f"{field}: {getattr(settings, field)} was given; it must be between 0 and 1")
 
 
+def check_field_is_one_of(settings: Any, field: str, choices: tuple[str, ...]) -> None:
+    if getattr(settings, field) not in choices:
+        raise InputError(f"{field}: {getattr(settings, field)!r} was given; choose {' or '.join(choices)}")
+
+
 def check_seed_field(first: int, count: int, field: str = "seed") -> None:
     if first < 0:
         raise InputError(f"{field}: {first} was given; it must be at least 0")

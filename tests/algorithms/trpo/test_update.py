@@ -351,3 +351,39 @@ def test_settings_are_traced() -> None:
     for max_kl in (1e-4, 1e-3, 1e-2):
         step(region(max_kl))
     assert len(traces) == 1
+
+
+def test_the_critic_can_be_fitted_to_discounted_returns(monkeypatch) -> None:
+    policy = tiny_policy("gaussian")
+    episodes = samples_of(policy)
+    critic = Critic(2, (4,), key=jax.random.key(0))
+    seen = []
+
+    def keep_targets(critic, inputs, targets, rate, **more):
+        seen.append(np.asarray(targets).reshape(3, -1))
+        return critic, jnp.array(0.0)
+
+    monkeypatch.setattr("alphamepol.algorithms.trpo.update.fit_critic", keep_targets)
+    usual = settings()
+    for one in (usual, dataclasses.replace(usual, fit_returns=True)):
+        improve_by_trpo(TrpoState(policy, critic, jnp.array(False)), episodes, one, key=jax.random.key(0))
+    rewards, ended = np.asarray(episodes.rewards), np.asarray(episodes.ended)
+    expected = np.zeros_like(rewards)
+    for row in range(3):
+        later = float(critic(episodes.last_perceived[row]))  # a cut episode would have gone on
+        for t in reversed(range(rewards.shape[1])):
+            later = expected[row, t] = rewards[row, t] + (0.0 if ended[row, t] else 0.99 * later)
+    np.testing.assert_allclose(seen[1], expected, atol=1e-6)
+    assert np.abs(seen[0] - expected).max() > 1e-3
+
+
+def test_the_critic_can_start_as_the_authors_start_it() -> None:
+    critic = Critic(5, (64, 64), gain=1.0, biases=True, key=jax.random.key(0))
+    for layer in critic.layers:
+        longer = np.asarray(layer.weight if layer.weight.shape[0] >= layer.weight.shape[1] else layer.weight.T)
+        np.testing.assert_allclose(longer.T @ longer, np.eye(longer.shape[1]), atol=1e-5)
+        bound = 1 / np.sqrt(layer.weight.shape[1])
+        assert 0 < np.abs(layer.bias).max() <= bound
+    other = Critic(5, (64, 64), key=jax.random.key(0))
+    np.testing.assert_allclose(other.layers[0].weight, np.sqrt(2) * critic.layers[0].weight, rtol=1e-6)
+    assert not other.layers[0].bias.any()

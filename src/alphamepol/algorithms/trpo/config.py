@@ -1,12 +1,14 @@
 """The settings of TRPO. This module does not import JAX, so that `--help` is quick."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from alphamepol.algorithms.finetuning.config import FinetuneConfig
 from alphamepol.settings.conversion import repr_of_settings
 from alphamepol.settings.fields import (
     check_field_above_zero,
     check_field_at_least,
+    check_field_is_one_of,
     check_field_is_share,
     check_widths_field,
 )
@@ -44,6 +46,17 @@ class TrpoConfig(TrustRegionSettings, FinetuneConfig):
     """The number of passes over an iteration's steps when the value network is fitted."""
     critic_batch: int = 512
     """The number of steps in a mini-batch when the value network is fitted."""
+    critic_targets: Literal["advantages", "returns"] = "advantages"
+    """The numbers that the value network is fitted to:
+    advantages: the generalised advantage of each step plus its value;
+    returns: the discounted sum of the rewards that follow, as in the code of the paper's authors."""
+    critic_gain: float = 2**0.5
+    """The gain of the orthogonal weights with which the hidden layers of the value network start.
+    The code of the paper's authors has 1."""
+    critic_biases: Literal["zero", "uniform"] = "zero"
+    """The biases with which the value network starts:
+    zero: no bias;
+    uniform: between plus and minus 1/sqrt(inputs of the layer), as in the code of the paper's authors."""
 
     def check(self) -> None:
         """Raise an `InputError` for the first field whose value is not allowed."""
@@ -51,7 +64,10 @@ class TrpoConfig(TrustRegionSettings, FinetuneConfig):
         check_trust_region_settings(self)
         for field in ("critic_passes", "critic_batch"):
             check_field_at_least(self, field, 1)
-        check_field_above_zero(self, "critic_learning_rate")
+        for field in ("critic_learning_rate", "critic_gain"):
+            check_field_above_zero(self, field)
+        check_field_is_one_of(self, "critic_targets", ("advantages", "returns"))
+        check_field_is_one_of(self, "critic_biases", ("zero", "uniform"))
         check_field_is_share(self, "gae_lambda")
         check_widths_field("critic_hidden", self.critic_hidden)
 

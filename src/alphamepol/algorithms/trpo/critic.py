@@ -28,16 +28,26 @@ class Critic(eqx.Module):
     moments: optax.OptState
 
     def __init__(
-        self, input_size: int, hidden: Sequence[int] = (64, 64), image: Shape | None = None, *, key: PRNGKeyArray
+        self,
+        input_size: int,
+        hidden: Sequence[int] = (64, 64),
+        image: Shape | None = None,
+        gain: float = 2**0.5,
+        biases: bool = False,
+        *,
+        key: PRNGKeyArray,
     ):
-        """Build the network with orthogonal weights (gain √2, 1 for the last layer) and biases of zero."""
+        """Build the network with orthogonal weights. Their gain is `gain` in hidden layers, and 1 in the last one.
+
+        Biases are zero, or uniform in ±1/√inputs if `biases` is True.
+        """
         self.trunk = image and Trunk(image, key=jax.random.fold_in(key, NETWORK_TRUNK))
         seen = 0 if self.trunk is None else self.trunk.size - self.trunk.pixels
         sizes = [input_size + seen, *hidden, 1]
         keys = jax.random.split(key, len(sizes) - 1)
-        gains = [2**0.5] * len(hidden) + [1.0]
+        gains = [gain] * len(hidden) + [1.0]
         self.layers = tuple(
-            _orthogonal_critic_layer(*widths, gain, key=key)
+            _orthogonal_critic_layer(*widths, gain, biases, key=key)
             for widths, gain, key in zip(pairwise(sizes), gains, keys, strict=True)
         )
         self.moments = ADAM.init((self.trunk, self.layers))  # pyright: ignore[reportArgumentType] (Optax does not know modules)
@@ -101,9 +111,12 @@ def fit_critic(
     return critic, jnp.mean(errors)
 
 
-def _orthogonal_critic_layer(inputs: int, outputs: int, gain: float, *, key: PRNGKeyArray) -> eqx.nn.Linear:
-    layer = eqx.nn.Linear(inputs, outputs, key=key)
+def _orthogonal_critic_layer(
+    inputs: int, outputs: int, gain: float, biases: bool, *, key: PRNGKeyArray
+) -> eqx.nn.Linear:
+    layer = eqx.nn.Linear(inputs, outputs, key=key)  # its biases are uniform
     longer, shorter = max(inputs, outputs), min(inputs, outputs)
     columns = orthonormal(jax.random.normal(key, (longer, shorter)))
     weight = gain * (columns if outputs == longer else columns.T)
-    return eqx.tree_at(lambda layer: (layer.weight, layer.bias), layer, (weight, jnp.zeros(outputs)))
+    bias = layer.bias if biases else jnp.zeros(outputs)
+    return eqx.tree_at(lambda layer: (layer.weight, layer.bias), layer, (weight, bias))

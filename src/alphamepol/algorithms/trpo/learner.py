@@ -30,11 +30,13 @@ class Trpo:
             trust_region_from_settings(config),
             config.critic_passes,
             config.critic_batch,
+            config.critic_targets == "returns",
         )
 
     def start(self, policy: Policy, config: TrpoConfig, *, key: PRNGKeyArray) -> TrpoState:
         image = policy.trunk and policy.trunk.shape
-        critic = Critic(policy.perceived_size, config.critic_hidden, image, key=key)
+        biases = config.critic_biases == "uniform"
+        critic = Critic(policy.perceived_size, config.critic_hidden, image, config.critic_gain, biases, key=key)
         return TrpoState(policy, critic, jnp.array(False))
 
     def improve(

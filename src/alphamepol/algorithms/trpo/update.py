@@ -32,6 +32,8 @@ class TrpoSettings(eqx.Module):
     region: TrustRegion
     critic_passes: int = eqx.field(static=True, default=5)
     critic_batch: int = eqx.field(static=True, default=512)
+    fit_returns: bool = eqx.field(static=True, default=False)
+    """True if the critic is fitted to discounted returns, otherwise to advantages plus values."""
 
 
 class TrpoState(eqx.Module):
@@ -60,9 +62,11 @@ def improve_by_trpo(
     """Improve the policy and the critic of one task by one iteration, (T1) to (T5)."""
     values = evaluate_critic(state.critic, episodes.perceived)
     last_values = jax.vmap(state.critic)(episodes.last_perceived)
-    advantages = jax.vmap(generalised_advantages, in_axes=(0, 0, 0, 0, None, None))(
-        episodes.rewards, episodes.ended, values, last_values, settings.discount, settings.gae_lambda
-    )
+    advantages_of = jax.vmap(generalised_advantages, in_axes=(0, 0, 0, 0, None, None))
+    steps = episodes.rewards, episodes.ended, values, last_values, settings.discount
+    advantages = advantages_of(*steps, settings.gae_lambda)
+    # With λ = 1, the advantage plus the value is the discounted return.
+    fitted = advantages_of(*steps, jnp.array(1.0)) if settings.fit_returns else advantages
     # Before the first reward the policy stays as it is. The advantages are then only the noise of the fresh critic, and
     # normalising would amplify this noise.
     rewarded = state.rewarded | jnp.any(episodes.rewards != 0)
@@ -74,7 +78,7 @@ def improve_by_trpo(
     critic, critic_loss = fit_critic(
         state.critic,
         flatten_steps_to_linearise(episodes.perceived),
-        (advantages + values).ravel(),
+        (fitted + values).ravel(),
         settings.critic_rate,
         passes=settings.critic_passes,
         batch=settings.critic_batch,
