@@ -41,7 +41,7 @@ def main(
 
     Args:
         groups: The groups to measure; all groups if none is given. They are pretraining, memories, off-policy-loop,
-            exact-kl, neighbours, finetuning, metatraining, minigrid, hosts, starting and demo.
+            exact-kl, neighbours, finetuning, metatraining, minigrid, hosts, physics, starting and demo.
         rounds: The number of measured rounds. A round that compiles comes before them.
         seeds: The number of seeds in pre-training and in its search for neighbours.
         out: The JSON file to write.

@@ -17,6 +17,7 @@ GROUPS = {
     "metatraining": "benchmarks.metatraining:measure",
     "minigrid": "benchmarks.minigrid:measure",
     "hosts": "benchmarks.hosts:measure",
+    "physics": "benchmarks.physics:measure",
     "starting": "benchmarks.starting:measure",
     "demo": "benchmarks.starting:measure_demo",
 }

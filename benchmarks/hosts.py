@@ -24,7 +24,28 @@ MILLISECONDS = 1.0
 
 
 def measure(rounds: int) -> list[Measurement]:
-    return [*measure_ants(rounds), *measure_gymnasium(rounds)]
+    """Measure a class with one worker per core, and AsyncVectorEnv with one environment per core.
+
+    Each worker holds as many copies of the environment as `gymnasium_class` chooses.
+    """
+    workers, horizon = machine_cores(), int(1000 / MILLISECONDS)
+    make = partial(Busy, MILLISECONDS / 1000)
+    ours = gymnasium_class({"busy": make}, workers=workers)
+    theirs = gymnasium.vector.AsyncVectorEnv([make] * workers)
+    theirs.reset(seed=0)
+    together = ours.fleet.board(1).together
+
+    def asynchronous() -> None:
+        for _ in range(horizon * together // workers):
+            theirs.step(theirs.action_space.sample())
+
+    seconds = turn_by_turn(rounds, ours=sampling(ours, together, horizon, (300, 300)), AsyncVectorEnv=asynchronous)
+    theirs.close()
+    steps = together * horizon
+    floor = steps * MILLISECONDS / 1000 / workers
+    name = f"{steps} steps of {MILLISECONDS:g} ms in Gymnasium, with the policy"
+    peers = {"AsyncVectorEnv, random actions": seconds["AsyncVectorEnv"]}
+    return [Measurement(name, seconds["ours"], floor, "the steps alone, over all cores", peers)]
 
 
 class Busy(gymnasium.Env[np.ndarray, np.ndarray]):
@@ -60,66 +81,3 @@ def sampling(
         host.collect_on_host(policy, environment_class, members, batch=1, horizon=horizon, keys=jax.random.key(1)[None])
 
     return sample
-
-
-def measure_ants(rounds: int) -> list[Measurement]:
-    """Measure 40 steps of 150 Ants, as many Ants as in an epoch of the paper.
-
-    The comparison is MuJoCo by itself, with random controls.
-    """
-    from alphamepol.environments.mujoco.ant import STEPS_PER_ACTION, mujoco, mujoco_ant_start_state
-    from alphamepol.environments.mujoco.ant_fleet import ant_stairs_with_fleet
-
-    rows, horizon = 150, 40
-    stairs, threads = ant_stairs_with_fleet(), machine_cores()
-    models = [stairs.fleet._models[0]] * rows  # the models of the fleet, to call MuJoCo directly
-    data = [mujoco.MjData(models[0]) for _ in range(threads)]
-    starts = np.stack([mujoco_ant_start_state(models[0], "Down", np.random.default_rng(row)) for row in range(rows)])
-    pool = mujoco.rollout.Rollout(nthread=threads)
-    controls = 0.6 * np.random.default_rng(0).standard_normal((horizon, rows, 8))
-
-    def bare() -> None:
-        state = starts
-        for control in controls:
-            states: Any = pool.rollout(models, data, state, control[:, None], nstep=STEPS_PER_ACTION)[0]
-            state = states[:, -1]
-
-    def fleet() -> None:
-        board, stations = stairs.fleet.board(rows), np.arange(rows)
-        stairs.fleet.reset(board, stations, np.zeros(rows, int), np.arange(rows, dtype=np.uint32))
-        for control in controls.astype(np.float32):
-            stairs.fleet.step(board, stations, control)
-
-    whole = sampling(stairs, rows, horizon, (400, 300))
-    seconds = turn_by_turn(rounds, bare=bare, fleet=fleet, whole=whole)
-    peers = {"mujoco.rollout": seconds["bare"]}
-    steps = f"{rows * horizon} steps of Ants"
-    return [
-        Measurement(f"{steps}, random controls", seconds["fleet"], peers=peers),
-        Measurement(f"{steps}, with the policy", seconds["whole"], peers=peers),
-    ]
-
-
-def measure_gymnasium(rounds: int) -> list[Measurement]:
-    """Measure a class with one worker per core, and AsyncVectorEnv with one environment per core.
-
-    Each worker holds as many copies of the environment as `gymnasium_class` chooses.
-    """
-    workers, horizon = machine_cores(), int(1000 / MILLISECONDS)
-    make = partial(Busy, MILLISECONDS / 1000)
-    ours = gymnasium_class({"busy": make}, workers=workers)
-    theirs = gymnasium.vector.AsyncVectorEnv([make] * workers)
-    theirs.reset(seed=0)
-    together = ours.fleet.board(1).together
-
-    def asynchronous() -> None:
-        for _ in range(horizon * together // workers):
-            theirs.step(theirs.action_space.sample())
-
-    seconds = turn_by_turn(rounds, ours=sampling(ours, together, horizon, (300, 300)), AsyncVectorEnv=asynchronous)
-    theirs.close()
-    steps = together * horizon
-    floor = steps * MILLISECONDS / 1000 / workers
-    name = f"{steps} steps of {MILLISECONDS:g} ms in Gymnasium, with the policy"
-    peers = {"AsyncVectorEnv, random actions": seconds["AsyncVectorEnv"]}
-    return [Measurement(name, seconds["ours"], floor, "the steps alone, over all cores", peers)]

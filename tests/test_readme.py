@@ -25,6 +25,7 @@ PAGES = {
     "memory": 2,
     "metatraining": 1,
     "minigrid": 1,
+    "mujoco": 1,
     "tour": 2,
 }
 """The number of examples on each page. tests/evaluation/test_export.py runs those of policy-files.md."""

@@ -28,6 +28,8 @@ from .environments.gymnasium.gymnasium_class import gymnasium_class as gymnasium
 from .environments.host import HostClass as HostClass
 from .environments.make import make as make
 from .environments.minigrid.minigrid import MiniGrid as MiniGrid
+from .environments.mujoco.mujoco_class import MujocoModel as MujocoModel
+from .environments.mujoco.mujoco_class import mujoco_class as mujoco_class
 from .environments.tasks import EnvironmentReward as EnvironmentReward
 from .environments.tasks import Goal as Goal
 from .environments.tasks import GoalCell as GoalCell

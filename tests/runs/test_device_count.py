@@ -56,7 +56,9 @@ def test_no_device_is_too_few() -> None:
 
 def test_what_runs_on_the_host_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jax.local_devices", lambda: list(range(4)))
-    with pytest.raises(InputError, match="devices: 2 was given; class ant-stairs runs on the host"):
+    with pytest.raises(InputError, match="devices: 2 was given; class minigrid-counterexample runs on the host"):
+        check_device_count(2, make("minigrid-counterexample"), {"seeds": 2})
+    with pytest.raises(InputError, match="devices: 2 was given; class ant-stairs steps all its simulations together"):
         check_device_count(2, make("ant-stairs"), {"seeds": 2})
 
 

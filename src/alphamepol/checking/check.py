@@ -19,7 +19,7 @@ from alphamepol.checking.findings import command_of_findings, find_all_findings
 from alphamepol.checking.member_shares import member_shares_of_tail
 from alphamepol.checking.page import check_page, check_page_members_table
 from alphamepol.checking.pictures import draw_check_pictures
-from alphamepol.environments.host import AnyClass
+from alphamepol.environments.host import AnyClass, remark_about_class
 from alphamepol.environments.make import make_class
 from alphamepol.environments.registry import registered_name
 from alphamepol.errors import InputError
@@ -34,6 +34,7 @@ from alphamepol.runs.folder import class_in_folder_name, default_run_folder
 from alphamepol.runs.progress import showing_progress, time_columns
 from alphamepol.runs.sources import RANDOM, read_sources, say_checkpoints_of_sources
 from alphamepol.settings.conversion import settings_to_dict
+from alphamepol.settings.run import PhysicsKind
 
 EFFORT: dict[str, int] = dict(zip(STAGES, (5, 1, 2, 3, 6, 5, 2, 2, 2, 1, 2, 12, 1, 4), strict=True))
 """The approximate share of the time that each stage takes, for the progress bar."""
@@ -62,6 +63,7 @@ def check(
     checkpoint: int | None = None,
     batches: int | None = None,
     folder: str | Path | None = None,
+    physics: PhysicsKind = "auto",
     quiet: bool = False,
 ) -> Checked:
     """Examine a class before training, and write the findings.
@@ -82,6 +84,7 @@ def check(
       a class of more than twenty members.
     - `folder`: the folder for the files. By default it is `runs/check-CLASS`, and `RUN/check-CLASS` if `run` is a run
       folder.
+    - `physics`: the engine that steps a class of MuJoCo models: `"cpu"`, `"gpu"` or `"auto"` (see `mujoco_class`).
     - `quiet`: print nothing.
 
     **Returns**
@@ -116,8 +119,10 @@ def check(
     if (folder / "config.json").exists():
         raise InputError(f"folder: {folder} holds a run; choose another --folder")
     check_folder_is_plain(folder if given else folder.parent, folders=["figures" if given else folder.name])
-    environment_class = make_class(environment_class, config.probabilities)
+    environment_class = make_class(environment_class, config.probabilities, physics)
     console = Console(quiet=quiet, highlight=False, markup=False, emoji=False)
+    if remark := remark_about_class(environment_class):
+        console.print(remark)
     with _check_progress(console) as stage:
         found = diagnose(environment_class, config, policy, label=label, batches=batches, stage=stage)
     findings = find_all_findings(found)

@@ -10,17 +10,17 @@ from alphamepol.classes.miniature import miniature_finetuning
 from alphamepol.environments.registry import ClassEntry, GymnasiumId, StepCost
 
 if TYPE_CHECKING:
-    from alphamepol.environments.host import HostClass
+    from alphamepol.environments.environment_class import EnvironmentClass
 
 NAME = "ant-stairs"
 PAPER = PretrainConfig(seeds=10, epochs=400, trajectories=150, neighbours=500, hidden=(400, 300), initial_log_std=-0.5)
 FINETUNING = TrpoConfig(tasks=8, steps=40_000, max_kl=1e-2, hidden=(400, 300), initial_log_std=-0.5)
 
 
-def ant_stairs() -> "HostClass":
-    from alphamepol.environments.mujoco.ant_fleet import ant_stairs_with_fleet
+def ant_stairs() -> "EnvironmentClass":
+    from alphamepol.environments.mujoco.ant_stairs import make_ant_stairs
 
-    return ant_stairs_with_fleet()
+    return make_ant_stairs()
 
 
 ENTRY = ClassEntry(

@@ -7,13 +7,13 @@ from alphamepol.classes import ant_stairs
 from alphamepol.environments.registry import StepCost
 
 if TYPE_CHECKING:
-    from alphamepol.environments.host import HostClass
+    from alphamepol.environments.environment_class import EnvironmentClass
 
 
-def ant_stairs_implicitfast() -> "HostClass":
-    from alphamepol.environments.mujoco.ant_fleet import ant_stairs_with_fleet
+def ant_stairs_implicitfast() -> "EnvironmentClass":
+    from alphamepol.environments.mujoco.ant_stairs import make_ant_stairs
 
-    return ant_stairs_with_fleet(integrator="implicitfast")
+    return make_ant_stairs(integrator="implicitfast")
 
 
 ENTRY = dataclasses.replace(

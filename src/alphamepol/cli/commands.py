@@ -18,7 +18,7 @@ from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.figures.terminal import say_in_terminal
 from alphamepol.files.names import join_command_words
-from alphamepol.settings.run import LogTarget
+from alphamepol.settings.run import LogTarget, PhysicsKind
 
 SHORT_FINETUNING = "--tasks", "5", "--iterations", "30"
 """The options of the short fine-tuning that commands propose as the next step."""
@@ -67,6 +67,11 @@ class Pretrain:
     devices: int = 1
     """The number of devices (such as GPUs) of this machine to use.
     The devices share the seeds. If their number is not a multiple of --devices, they share the mini-batches."""
+    physics: PhysicsKind = "auto"
+    """The engine that steps a class of MuJoCo models:
+    cpu: MuJoCo, on all cores of this machine;
+    gpu: MuJoCo Warp, on an NVIDIA GPU;
+    auto: the GPU if it can step the models, and otherwise the CPU."""
 
     def run(self) -> None:
         from alphamepol.algorithms.alphamepol.run import pretrain
@@ -79,6 +84,7 @@ class Pretrain:
             folder=self.folder,
             resume=self.resume,
             devices=self.devices,
+            physics=self.physics,
             log=self.log,
         )
         say_after_command(
@@ -121,6 +127,11 @@ class Check:
     folder: Path | None = None
     """The folder of the page and its files.
     If it is not given, runs/check-CLASS is used; if RUN is a run folder, RUN/check-CLASS."""
+    physics: PhysicsKind = "auto"
+    """The engine that steps a class of MuJoCo models:
+    cpu: MuJoCo, on all cores of this machine;
+    gpu: MuJoCo Warp, on an NVIDIA GPU;
+    auto: the GPU if it can step the models, and otherwise the CPU."""
 
     def run(self) -> None:
         from alphamepol.checking.check import check
@@ -132,6 +143,7 @@ class Check:
             checkpoint=self.checkpoint,
             batches=self.batches,
             folder=self.folder,
+            physics=self.physics,
         )
         say_after_command(
             f"Everything is in {done.folder}: the page is check.html, numbers in check.json, pictures in figures/."
@@ -174,6 +186,11 @@ class Evaluate:
     folder: Path | None = None
     """The folder of the results. If it is not given, RUN/evaluation-CLASS is used.
     For several runs, runs/evaluation-CLASS-RUN-RUN is used."""
+    physics: PhysicsKind = "auto"
+    """The engine that steps a class of MuJoCo models:
+    cpu: MuJoCo, on all cores of this machine;
+    gpu: MuJoCo Warp, on an NVIDIA GPU;
+    auto: the GPU if it can step the models, and otherwise the CPU."""
 
     def run(self) -> None:
         from alphamepol.evaluation.evaluate import evaluate as evaluate_runs
@@ -187,6 +204,7 @@ class Evaluate:
             checkpoint=self.checkpoint,
             batches=self.batches,
             folder=self.folder,
+            physics=self.physics,
         )
         say_after_command(f"Everything is in {done.folder}: numbers in summary.json, pictures in figures/.")
 
@@ -234,6 +252,11 @@ class Finetune:
     devices: int = 1
     """The number of devices (such as GPUs) of this machine to use. The devices share the tasks and their seeds.
     The number of tasks times the number of seeds must be a multiple of --devices."""
+    physics: PhysicsKind = "auto"
+    """The engine that steps a class of MuJoCo models:
+    cpu: MuJoCo, on all cores of this machine;
+    gpu: MuJoCo Warp, on an NVIDIA GPU;
+    auto: the GPU if it can step the models, and otherwise the CPU."""
 
     def run(self) -> None:
         from alphamepol.algorithms.finetuning.finetune import finetune
@@ -249,6 +272,7 @@ class Finetune:
             folder=self.folder,
             resume=self.resume,
             devices=self.devices,
+            physics=self.physics,
             log=self.log,
         )
         tasks = done.summary["tasks"]

@@ -7,11 +7,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import gymnasium
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from alphamepol.environments.maps import Map
 from alphamepol.errors import InputError
 from alphamepol.files.names import name_as_text
+from alphamepol.settings.run import PhysicsKind
 
 
 class Member(eqx.Module):
@@ -19,7 +21,7 @@ class Member(eqx.Module):
 
     Each method works on one state, without a batch axis. Every member implements the abstract methods and properties.
     The other properties have a default that suits most members, and a member may override them. The protocols
-    `HasPlace`, `HasFreeSpace` and `HasCells` declare the methods that only some members have.
+    `HasPlace`, `HasFreeSpace`, `HasPicture` and `HasCells` declare the methods that only some members have.
     """
 
     @property
@@ -165,6 +167,32 @@ class CMP(Member):
     ```
     """
 
+    @property
+    def remark(self) -> str:
+        """A sentence about how members are stepped, which commands say at their start. It is empty by default."""
+        return ""
+
+    def with_physics(self, physics: PhysicsKind) -> "CMP":
+        """Return the same member, stepped by another engine. Members that are written in JAX have no engine."""
+        if physics == "auto":
+            return self
+        raise InputError(f"physics: {physics} was given; only classes of MuJoCo models have an engine to choose")
+
+    @property
+    def steps_together(self) -> bool:
+        """Tell whether the states of all seeds should be stepped in one call. The default is False.
+
+        A physics engine steps many simulations at once on all cores or on a GPU.
+        """
+        return False
+
+    def check_samples(self, samples: PyTree[Array]) -> None:
+        """Raise a `RunError` if something went wrong in the members while these samples were collected.
+
+        A member whose `step` calls a program outside of JAX overrides this method. The default does nothing.
+        """
+        return
+
     @abstractmethod
     def reset(self, *, key: PRNGKeyArray) -> PyTree[Array]:
         """Draw an initial state with a random key."""
@@ -196,6 +224,15 @@ class HasFreeSpace(Protocol):
 
         The reason is the end of an error message, such as "which is inside a wall; choose a place in the free space".
         """
+        ...
+
+
+@runtime_checkable
+class HasPicture(Protocol):
+    """A member that can draw its states."""
+
+    def render(self, state: PyTree[Array]) -> np.ndarray:
+        """Return a picture of a state, of shape (height, width, 3), with values from 0 to 255."""
         ...
 
 

@@ -20,6 +20,7 @@ from alphamepol.errors import InputError
 from alphamepol.files.arrays import pack_arrays
 from alphamepol.files.json_files import from_json, to_json
 from alphamepol.files.names import WIDTH, name_as_text
+from alphamepol.settings.run import PhysicsKind
 
 AnyMember = TypeVar("AnyMember", bound=CMP)
 
@@ -93,6 +94,11 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
     def with_probabilities(self, probabilities: Sequence[float]) -> "EnvironmentClass[AnyMember]":
         """Return a class with the same members and other probabilities."""
         return EnvironmentClass({name: self[name] for name in self.names}, probabilities, name=self.name)
+
+    def with_physics(self, physics: PhysicsKind) -> "EnvironmentClass[AnyMember]":
+        """Return a class with the same members, stepped by another engine; see `mujoco_class`."""
+        members = self.members.with_physics(physics)
+        return self if members is self.members else eqx.tree_at(lambda one: one.members, self, members)
 
     def renamed(self, name: str) -> "EnvironmentClass[AnyMember]":
         """Return the same class under another name."""

@@ -274,3 +274,8 @@ class HostClass:
 
 AnyClass = EnvironmentClass | HostClass
 """A class of environments of either kind: compiled or host class."""
+
+
+def remark_about_class(environment_class: AnyClass) -> str:
+    """Return a sentence about how a class is stepped, which commands say at their start. It may be empty."""
+    return "" if isinstance(environment_class, HostClass) else environment_class.members.remark

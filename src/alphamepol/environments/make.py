@@ -11,6 +11,7 @@ from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.host import AnyClass, HostClass
 from alphamepol.environments.registry import find_registered_class, registered_class_names
 from alphamepol.errors import InputError
+from alphamepol.settings.run import PhysicsKind
 
 
 def make(name: str) -> AnyClass:
@@ -88,8 +89,17 @@ def _make_class_of_file(name: str) -> AnyClass:
     return made
 
 
-def make_class(environment_class: AnyClass | str, probabilities: Sequence[float] = ()) -> AnyClass:
-    """Return a class that is given itself or by its name. Probabilities, if given, replace those of the class."""
+def make_class(
+    environment_class: AnyClass | str, probabilities: Sequence[float] = (), physics: PhysicsKind = "auto"
+) -> AnyClass:
+    """Return a class that is given itself or by its name. Probabilities, if given, replace those of the class.
+
+    `physics` is the engine of a class of MuJoCo models. Raises an `InputError` if another class is given an engine.
+    """
     if isinstance(environment_class, str):
         environment_class = make(environment_class)
+    if isinstance(environment_class, EnvironmentClass):
+        environment_class = environment_class.with_physics(physics)
+    elif physics != "auto":
+        raise InputError(f"physics: {physics} was given; only classes of MuJoCo models have an engine to choose")
     return environment_class.with_probabilities(probabilities) if probabilities else environment_class

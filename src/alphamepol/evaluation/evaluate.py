@@ -15,7 +15,7 @@ from alphamepol.algorithms.alphamepol.presets import preset, usual_preset
 from alphamepol.algorithms.alphamepol.start import untrained_start_policies
 from alphamepol.compute.devices import device_name
 from alphamepol.environments.horizons import check_horizon
-from alphamepol.environments.host import AnyClass
+from alphamepol.environments.host import AnyClass, remark_about_class
 from alphamepol.environments.make import make_class
 from alphamepol.environments.registry import registered_name
 from alphamepol.errors import InputError
@@ -43,6 +43,7 @@ from alphamepol.runs.sources import (
     say_checkpoints_of_sources,
     short_source_names,
 )
+from alphamepol.settings.run import PhysicsKind
 from alphamepol.settings.samples import NOISE_IF_COINCIDING, settings_with_noise
 
 MANY = 20
@@ -72,6 +73,7 @@ def evaluate(
     checkpoint: int | None = None,
     batches: int = 40,
     folder: str | Path | None = None,
+    physics: PhysicsKind = "auto",
     quiet: bool = False,
 ) -> Evaluated:
     """Measure how well policies explore each member of a class: state entropy, CVaR and heat-maps.
@@ -98,6 +100,7 @@ def evaluate(
     - `batches`: the number of mini-batches in each member.
     - `folder`: the folder for the files. By default it is `RUN/evaluation-CLASS` for a run,
       `FILE-evaluation-CLASS` beside a policy file, and `runs/evaluation-CLASS-RUN-RUN` for several runs.
+    - `physics`: the engine that steps a class of MuJoCo models: `"cpu"`, `"gpu"` or `"auto"` (see `mujoco_class`).
     - `quiet`: show no progress and no table.
 
     **Returns**
@@ -141,7 +144,7 @@ def evaluate(
         evaluation_batches=batches,
     )
     config.check()
-    environment_class = make_class(environment_class)
+    environment_class = make_class(environment_class, physics=physics)
     check_horizon(environment_class, config.horizon)
     sources = [_source_to_evaluate(source, environment_class, config) for source in sources]
     path = Path(folder) if folder else _default_folder_of_evaluate(sources, class_name)
@@ -150,6 +153,8 @@ def evaluate(
     check_folder_is_plain(path if folder else path.parent, folders=["figures" if folder else path.name])
     console = Console(quiet=quiet, markup=False, emoji=False)
     shown_class = name_as_text(class_name, WIDTH)
+    if remark := remark_about_class(environment_class):
+        console.print(remark)
     evaluations = _evaluate_each_source(sources, make_class(environment_class, config.probabilities), config, console)
     _draw_evaluated_sources(evaluations, environment_class, path / "figures")
     summary = _summarise_evaluated_sources(sources, evaluations, config, class_name)

@@ -7,7 +7,6 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from alphamepol.environments.cmp import Member
-from alphamepol.environments.host import HostMember
 from alphamepol.figures.style import WALL_COLOUR, member_in_figure, name_in_figure
 
 OUTLINES = {"wall": (WALL_COLOUR, 0), "level": (WALL_COLOUR, 0.6), "door": ("#D08A2E", 2.0), "goal": ("#CC3377", 0.8)}
@@ -55,5 +54,5 @@ def label_map_background(axes: Axes, names: Sequence[str], row: str = "", *, wes
 
 
 def map_background_is_to_scale(member: Member) -> bool:
-    """Return True unless the two axes may have different units, as in a host member without a map."""
-    return not isinstance(member, HostMember) or member.map is not None
+    """Return True unless the two axes may have different units, as in a member without a map."""
+    return member.map is not None

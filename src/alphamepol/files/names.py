@@ -10,7 +10,11 @@ import hashlib
 import re
 import shlex
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
 
 from alphamepol.errors import shorten_message
 
@@ -160,3 +164,22 @@ def _case_of_path(name: str) -> str:
 
 def _hash_of_name(name: str) -> str:
     return hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
+
+
+def describe_plainly(thing: Any) -> str:
+    """Return a text that distinguishes objects and is the same in every process.
+
+    Numbers, texts, slices, arrays and collections are described by their values, functions by their names, and other
+    objects by their types.
+    """
+    if isinstance(thing, partial):
+        return " ".join(describe_plainly(part) for part in (thing.func, thing.args, thing.keywords))
+    if isinstance(thing, Mapping):
+        return str([(describe_plainly(name), describe_plainly(value)) for name, value in thing.items()])
+    if isinstance(thing, list | tuple):
+        return str([describe_plainly(part) for part in thing])
+    if isinstance(thing, np.ndarray):
+        return str(thing.tolist())
+    if thing is None or isinstance(thing, str | int | float | slice | np.generic):
+        return repr(thing)
+    return getattr(thing, "__qualname__", type(thing).__qualname__)

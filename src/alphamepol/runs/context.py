@@ -30,6 +30,8 @@ class Work:
     """The number of steps."""
     phases: tuple[str, ...]
     """The phases of a step, whose seconds are counted."""
+    remark: str = ""
+    """A sentence that the run says at its start; none if it is empty."""
 
 
 @dataclass(frozen=True)
@@ -86,4 +88,6 @@ def running_in_context(folder: RunFolder, work: Work, way: Way, *, precision: st
         interrupts() as received,
         RunProgress(work.title, work.unit, work.total, quiet=way.quiet) as progress,
     ):
+        if work.remark:
+            progress.say(work.remark)
         yield RunContext(folder, progress, received, Stopwatch(*work.phases), way)

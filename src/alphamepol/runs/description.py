@@ -4,7 +4,8 @@ import os
 import platform
 import subprocess
 import sys
-from importlib.metadata import version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from alphamepol.compute.devices import device_name
 from alphamepol.files.json_files import value_has_type
 from alphamepol.files.names import WIDTH, join_command_words, name_as_text
 
+PACKAGES = "jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "gymnasium"
+"""The packages whose versions config.json records. It also records those of physics engines, if they are installed."""
 Number = float | int
 _EXPLORED: dict[str, Any] = {
     "class": str,
@@ -64,10 +67,20 @@ def describe_run(command: str, class_name: str, parts: dict[str, Any]) -> dict[s
         **parts,
         "command_line": join_command_words([_program_in_description(sys.argv[0]), *sys.argv[1:]]),
         "versions": {"python": platform.python_version(), "alphamepol": __version__}
-        | {package: version(package) for package in ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy")},
+        | {package: version(package) for package in PACKAGES}
+        | _versions_of_physics(),
         "commit": _commit_in_description(),
         "device": device_name(),
     }
+
+
+def _versions_of_physics() -> dict[str, str]:
+    """Return the versions of the physics engines that are installed."""
+    found = {}
+    for package in ("mujoco", "mujoco-warp", "warp-lang"):
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 def check_run_summary(command: str, summary: dict[str, Any]) -> None:

@@ -17,6 +17,11 @@ def check_device_count(devices: int, environment_class: AnyClass, counts: dict[s
     there = len(jax.local_devices())
     if not 1 <= devices <= there:
         raise InputError(f"devices: {devices} was given; there {'is 1' if there == 1 else f'are {there}'}")
+    if not isinstance(environment_class, HostClass) and environment_class.members.steps_together:
+        raise InputError(
+            f"devices: {devices} was given; class {environment_class.name} steps all its simulations together, on one "
+            "device"
+        )
     if isinstance(environment_class, HostClass):
         raise InputError(
             f"devices: {devices} was given; class {environment_class.name} runs on the host, where one is enough"

@@ -47,6 +47,8 @@ def _collect_in_compiled_sampler(policies, stacked: CMP, members, keys, batch: i
         steps = jax.vmap(minibatch)(members, keys)
         return Trajectories(steps.perceived, steps.actions, steps.particles, steps.valid, members, steps.places)
 
+    if stacked.steps_together:
+        return jax.vmap(partial(one_seed, stacked=stacked))(policies, members, keys)
     return map_leading_axis(one_seed, stacked=stacked)(policies, members, keys)
 
 
@@ -57,4 +59,6 @@ def _episodes_in_compiled_sampler(policies, member: CMP, tasks, keys, trajectori
         steps, last = jax.vmap(lambda key: one_trajectory(key=key))(jax.random.split(key, trajectories))
         return Episodes(steps.perceived, steps.actions, steps.rewards, steps.ended, last)
 
+    if member.steps_together:
+        return jax.vmap(partial(one_task, member=member))(policies, tasks, keys)
     return map_leading_axis(one_task, member=member)(policies, tasks, keys)

@@ -57,8 +57,10 @@ def visit_for_coupled_steps(
     def one_member(member: CMP, key: PRNGKeyArray) -> Visited:
         keys = jax.random.split(key, trajectories)
         steps = jax.vmap(lambda key: rollout_states(policy, member, horizon, key=key))(keys)
+        # A part of a state may be empty, so that a size cannot be inferred.
         states, actions, valid = jax.tree.map(
-            lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (steps.states, steps.actions, steps.valid)
+            lambda leaf: leaf.reshape(trajectories * horizon, *leaf.shape[2:]),
+            (steps.states, steps.actions, steps.valid),
         )
         return Visited(states, actions, jax.vmap(member.features)(states), valid)
 

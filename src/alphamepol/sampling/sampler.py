@@ -34,10 +34,16 @@ def collect_with_sampler(
     **Returns**
 
     The trajectories, with axes (seed, mini-batch, trajectory, time).
+
+    **Raises**
+
+    - `RunError`: if something went wrong outside of JAX, e.g. if a simulation diverged.
     """
     if isinstance(environment_class, HostClass):
         return host.collect_on_host(policies, environment_class, members, batch=batch, horizon=horizon, keys=keys)
-    return compiled.collect_compiled(policies, environment_class, members, batch=batch, horizon=horizon, keys=keys)
+    samples = compiled.collect_compiled(policies, environment_class, members, batch=batch, horizon=horizon, keys=keys)
+    environment_class.members.check_samples(samples)
+    return samples
 
 
 def collect_episodes_with_sampler(
@@ -71,6 +77,8 @@ def collect_episodes_with_sampler(
             policies, environment_class, number, tasks, trajectories=trajectories, horizon=horizon, keys=keys
         )
     where = environment_class[member]
-    return compiled.collect_compiled_episodes(
+    samples = compiled.collect_compiled_episodes(
         policies, where, tasks, trajectories=trajectories, horizon=horizon, keys=keys
     )
+    where.check_samples(samples)
+    return samples

@@ -6,6 +6,8 @@ from typing import ClassVar, Literal
 from alphamepol.settings.fields import check_field_at_least, check_seed_field
 
 LogTarget = Literal["tensorboard", "wandb", "none"]
+PhysicsKind = Literal["auto", "cpu", "gpu"]
+"""The engines that can step a class of MuJoCo models."""
 
 
 @dataclass(frozen=True)

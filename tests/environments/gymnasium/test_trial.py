@@ -15,9 +15,10 @@ from troubled import Parent, Troubled, Unloadable, Unspaced
 
 from alphamepol.environments import environment_warnings
 from alphamepol.environments.gymnasium.gymnasium_class import gymnasium_class
-from alphamepol.environments.gymnasium.trial import Trial, describe_for_trial, try_gymnasium_member
+from alphamepol.environments.gymnasium.trial import Trial, try_gymnasium_member
 from alphamepol.environments.gymnasium.worker import Particle, Recipe
 from alphamepol.errors import InputError
+from alphamepol.files.names import describe_plainly
 
 
 def tried(made: Any, entropy_on=None) -> Trial:
@@ -172,7 +173,7 @@ def test_descriptions_are_the_same_in_every_process():
         "list": [1, None, np.arange(2)],
         "lambda": lambda: 0,
     }
-    described = describe_for_trial(things)
+    described = describe_plainly(things)
     assert " at 0x" not in described
     assert "both" in described
-    assert described != describe_for_trial(things | {"partial": partial(both, scale=3.0)})
+    assert described != describe_plainly(things | {"partial": partial(both, scale=3.0)})

@@ -1,4 +1,4 @@
-"""Test Ant Stairs: the ground, the episodes, and the fleet against plain MuJoCo."""
+"""Test Ant Stairs: the ground, the episodes, and the class against plain MuJoCo."""
 
 import math
 import os
@@ -7,13 +7,14 @@ import sys
 from pathlib import Path
 
 import gymnasium
+import jax
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 
 from alphamepol.environments.mujoco.ant import AntStairs, ant_goal, build_mujoco_ant, mujoco
-from alphamepol.environments.mujoco.ant_fleet import AntFleet, ant_stairs_with_fleet
+from alphamepol.environments.mujoco.ant_stairs import make_ant_stairs
 from alphamepol.errors import InputError, RunError
 
 WEST_EAST = [(-1.0, 1.0), (1.0, 3.0), (3.0, 5.0), (5.0, 7.0)]
@@ -38,20 +39,6 @@ def expected_start(member: str, seed: int) -> np.ndarray:
     return np.array([0.0, *positions, *(0.1 * rng.standard_normal(14))])
 
 
-def plain_loop(member: str, start: np.ndarray, actions: np.ndarray, steps_per_action: int = 5) -> np.ndarray:
-    """Return the physical states after each action, computed with MuJoCo's own step."""
-    model = build_mujoco_ant(member)
-    data = mujoco.MjData(model)
-    data.time, data.qpos[:], data.qvel[:] = start[0], start[1:16], start[16:]
-    states = []
-    for action in actions:
-        data.ctrl[:] = action
-        for _ in range(steps_per_action):
-            mujoco.mj_step(model, data)
-        states.append(np.array([data.time, *data.qpos, *data.qvel]))
-    return np.stack(states)
-
-
 def fly(member: str, starts: list[np.ndarray], controls: np.ndarray) -> np.ndarray:
     """Return the positions of the torso in rollouts from some starts, of shape (starts, 5 · control steps, 2)."""
     model = build_mujoco_ant(member)
@@ -59,25 +46,6 @@ def fly(member: str, starts: list[np.ndarray], controls: np.ndarray) -> np.ndarr
     states, _ = mujoco.rollout.rollout(model, data, np.stack(starts), np.repeat(controls, 5, axis=1))
     assert np.all(states[:, -1, 0] == pytest.approx(0.05 * controls.shape[1]))  # no rollout stopped early
     return states[:, :, 1:3]
-
-
-def run_fleet(fleet: AntFleet, members: list[int], actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the physical states, observations and particles of all stations at every step.
-
-    Station i starts with seed i.
-    """
-    stations = np.arange(len(members))
-    board = fleet.board(len(members))
-    fleet.reset(board, stations, np.array(members), stations.astype(np.uint32))
-    seen = [(fleet.states.copy(), board.observations.copy(), board.particles.copy())]
-    for action in actions:
-        fleet.step(board, stations, action)
-        assert not board.over.any()
-        assert not board.rewards.any()
-        seen.append((fleet.states.copy(), board.observations.copy(), board.particles.copy()))
-    fleet.close()
-    states, observations, particles = (np.stack(part) for part in zip(*seen, strict=True))
-    return states, observations, particles
 
 
 def random_actions(steps: int, rows: int, seed: int = 0) -> np.ndarray:
@@ -96,7 +64,7 @@ def test_blocks_and_walls_are_where_the_paper_has_them(member):
 
     south, north = SOUTH_NORTH[member]
     for i, ((west, east), height) in enumerate(zip(WEST_EAST, HEIGHTS[member], strict=True)):
-        (low_x, low_y, bottom), high = ends(f"block_{i}")
+        (low_x, low_y, bottom), high = ends(f"block_{i}" if height else "flat")
         np.testing.assert_allclose([low_x, low_y, *high], [west, south, east, north, height], atol=1e-12)
         assert bottom <= -1
     data = mujoco.MjData(model)
@@ -127,10 +95,10 @@ def test_the_ant_is_gymnasiums_with_the_contacts_of_rllab(member):
     np.testing.assert_allclose(model.geom_solimp[:, :3], [[0.8, 0.8, 0.01]] * model.ngeom)
     # The ground has the contacts of Gymnasium's floor. The parts of the Ant do not touch each other.
     solid = (model.geom_bodyid == 0) & (model.geom_contype > 0)
-    assert solid.sum() == 8
+    assert solid.sum() == 9  # four blocks, of which one is hidden, four walls and the ground
     for field in ("geom_friction", "geom_condim", "geom_contype", "geom_conaffinity", "geom_solref"):
         floor = getattr(original, field)[original.geom("floor").id]
-        np.testing.assert_array_equal(getattr(model, field)[solid], np.broadcast_to(floor, (8, *np.shape(floor))))
+        np.testing.assert_array_equal(getattr(model, field)[solid], np.broadcast_to(floor, (9, *np.shape(floor))))
     assert not model.geom_conaffinity[~solid].any()
 
 
@@ -259,7 +227,7 @@ def test_reaching_x_is_rewarded_and_ends_the_episode():
             "integrator: 'rk4' was given; only RK4, implicitfast, Euler are possible",
         ),
         (
-            lambda: ant_stairs_with_fleet(integrator="implicit"),
+            lambda: make_ant_stairs(integrator="implicit"),
             "integrator: 'implicit' was given; only RK4, implicitfast, Euler are possible",
         ),
         (lambda: AntStairs("Up", x=9), "x: 9 was given; it must be between -1 and 7, where the staircase ends"),
@@ -276,64 +244,10 @@ def test_what_cannot_be_is_refused_with_a_sentence(call, sentence):
     assert str(refusal.value) == sentence
 
 
-# ---------------------------------------------------------------- the fleet
+# ---------------------------------------------------------------- the class
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_the_fleet_steps_as_a_plain_loop_of_mujoco_does(threads):
-    members = [0, 1, 1, 0]
-    actions = random_actions(100, 4)
-    states, _, particles = run_fleet(AntFleet(["Down", "Up"], threads=threads), members, actions)
-    for station, member in enumerate(members):
-        name = ("Down", "Up")[member]
-        start = states[0, station]
-        np.testing.assert_allclose(start, expected_start(name, station), atol=1e-15)
-        # The states are equal to the bit. With MuJoCo's warm start they would differ by 1e-10 to 1e-7 here, and by
-        # metres after 400 steps.
-        np.testing.assert_array_equal(states[1:, station], plain_loop(name, start, actions[:, station]))
-    np.testing.assert_array_equal(particles, states[:, :, 1:3].astype(np.float32))
-
-
-@pytest.mark.parametrize("integrator", ["RK4", "implicitfast", "Euler"])
-def test_a_fleet_and_an_environment_observe_the_same(integrator):
-    members = [1, 0]
-    actions = random_actions(30, 2)
-    _, observations, _ = run_fleet(AntFleet(["Down", "Up"], integrator, with_time=True), members, actions)
-    for station, name in enumerate(["Up", "Down"]):
-        env = AntStairs(name, integrator=integrator, with_time=True)
-        alone = [env.reset(seed=station)[0], *[env.step(action)[0] for action in actions[:, station]]]
-        np.testing.assert_array_equal(observations[:, station], np.stack(alone))
-
-
-def test_the_number_of_threads_changes_no_bit():
-    members = [0, 1, 0, 0, 1, 0, 1]
-    actions = random_actions(40, 7)
-    one, two, three = (run_fleet(AntFleet(["Down", "Up"], threads=n), members, actions)[0] for n in (1, 2, 3))
-    np.testing.assert_array_equal(one, two)
-    np.testing.assert_array_equal(one, three)
-
-
-def test_stations_that_are_not_asked_stand_still_and_others_do_not_notice():
-    actions = random_actions(10, 3)
-    states, observations, _ = run_fleet(AntFleet(["Down", "Up"]), [0, 1, 0], actions)
-    fleet = AntFleet(["Down", "Up"])
-    board = fleet.board(3)
-    assert (len(board.observations), board.together) == (3, 3)
-    fleet.reset(board, np.array([2, 1]), np.array([0, 1]), np.array([2, 1], np.uint32))
-    for action in actions:
-        fleet.step(board, np.array([2]), action)
-    fleet.step(board, np.array([], int), actions[0])
-    np.testing.assert_array_equal(fleet.states[2], states[-1, 2])
-    np.testing.assert_array_equal(board.observations[1], observations[0, 1])
-    fleet.close()
-    fleet.close()
-    fleet.step(board, np.array([1]), actions[0])  # this starts the threads again
-    np.testing.assert_array_equal(fleet.states[1], states[1, 1])
-    np.testing.assert_array_equal(board.observations[2], observations[-1, 2])
-    fleet.close()
-
-
-def test_a_simulation_that_goes_wrong_stops_the_run_with_the_members_name(tmp_path, monkeypatch):
+def test_a_simulation_that_goes_wrong_stops_an_episode_with_the_members_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # MuJoCo writes a log into the working folder
     env = AntStairs("Up")
     env.reset(seed=0)
@@ -341,23 +255,42 @@ def test_a_simulation_that_goes_wrong_stops_the_run_with_the_members_name(tmp_pa
         env.step(np.full(8, np.nan))
     env.reset(seed=0)
     env.step(np.zeros(8))
-    fleet = AntFleet(["Down", "Up"])
-    stations = np.arange(3)
-    board = fleet.board(3)
-    fleet.reset(board, stations, np.array([0, 1, 0]), stations.astype(np.uint32))
-    nothing = np.zeros((3, 8), np.float32)
-    fleet.step(board, stations, nothing)
-    fleet.states[1, 20] = 1e12
-    with pytest.raises(RunError, match="environment Up: the simulation of the Ant diverged"):
-        fleet.step(board, stations, nothing)
-    fleet.close()
+    assert list(tmp_path.iterdir()) == []
 
 
-# ---------------------------------------------------------------- the class
+@pytest.mark.parametrize("integrator", ["RK4", "implicitfast", "Euler"])
+def test_the_class_and_an_environment_step_alike(integrator):
+    stairs = make_ant_stairs(integrator, with_time=True)
+    actions = random_actions(20, 2)
+    for column, name in enumerate(["Up", "Down"]):
+        member = stairs[name]
+        env = AntStairs(name, integrator=integrator, with_time=True)
+        env.reset(seed=0)
+        state = member.reset(key=jax.random.key(3))
+        for t, action in enumerate(actions[:, column]):
+            # The class keeps its states in float32, and chaos parts trajectories. So each step begins anew.
+            env.data.qpos[:], env.data.qvel[:], env.data.time = state.qpos, state.qvel, 0.05 * t
+            observation, *_ = env.step(action)
+            state = member.step(state, jax.numpy.asarray(action), key=jax.random.key(0))
+            np.testing.assert_allclose(member.observe(state), observation, rtol=1e-6, atol=1e-6)
+            np.testing.assert_array_equal(member.features(state), state.qpos[:2])
+        assert observation[-1] == np.float32(20 / 1000)
+
+
+@both_members
+def test_an_episode_of_the_class_starts_as_one_of_the_environment(member):
+    where = make_ant_stairs()[member]
+    starts = jax.vmap(lambda key: where.reset(key=key))(jax.random.split(jax.random.key(0), 2000))
+    env = AntStairs(member)
+    others = np.stack([env.reset(seed=seed)[0] for seed in range(2000)])
+    ours = np.concatenate([starts.qpos, starts.qvel], axis=1)
+    np.testing.assert_allclose(ours.mean(axis=0), others.mean(axis=0), atol=0.012)
+    np.testing.assert_allclose(ours.std(axis=0), others.std(axis=0), rtol=0.12, atol=1e-4)
+    np.testing.assert_allclose(np.linalg.norm(starts.qpos[:, 3:7], axis=1), 1.0, rtol=1e-6)
 
 
 def test_the_class_has_the_members_of_the_paper():
-    stairs = ant_stairs_with_fleet()
+    stairs = make_ant_stairs()
     assert (stairs.name, stairs.names, stairs.probabilities) == ("ant-stairs", ("Down", "Up"), (0.8, 0.2))
     down, up = stairs["Down"], stairs["Up"]
     assert (down.entropy_ceiling, up.entropy_ceiling) == pytest.approx((math.log(48), math.log(16)))
@@ -368,7 +301,7 @@ def test_the_class_has_the_members_of_the_paper():
     for member in (down, up):
         assert member.observation_space == gymnasium.spaces.Box(-np.inf, np.inf, (29,), np.float32)
         assert member.action_space == gymnasium.spaces.Box(-1, 1, (8,), np.float32)
-        assert (member.feature_size, member.time_limit) == (2, math.inf)
+        assert (member.entropy_names, member.time_limit) == (("x", "y"), math.inf)
         # Patches cover the whole map: blocks, and walls elsewhere.
         assert member.map.extent == (-1, 7, -1, 5)
         assert sum(math.prod(patch.size) for patch in member.map.patches) == 48
@@ -382,10 +315,10 @@ def test_the_class_has_the_members_of_the_paper():
 
 def test_classes_that_differ_can_be_told_apart():
     others = [
-        ant_stairs_with_fleet(),
-        ant_stairs_with_fleet("Euler"),
-        ant_stairs_with_fleet("implicitfast"),
-        ant_stairs_with_fleet(with_time=True),
+        make_ant_stairs(),
+        make_ant_stairs("Euler"),
+        make_ant_stairs("implicitfast"),
+        make_ant_stairs(with_time=True),
     ]
     assert [one.name for one in others] == ["ant-stairs", "ant-stairs-euler", "ant-stairs-implicitfast", "ant-stairs"]
     assert len({one.fingerprint for one in others}) == 4
@@ -458,11 +391,15 @@ def test_without_mujoco_a_sentence_says_what_to_install_and_jax_is_not_needed():
 import sys
 import alphamepol.environments.mujoco.ant
 print("jax" in sys.modules)
-del sys.modules["alphamepol.environments.mujoco.ant"]
+for name in [name for name in sys.modules if name.startswith("alphamepol.environments.mujoco")]:
+    del sys.modules[name]
 sys.modules["mujoco"] = None
 try:
     import alphamepol.environments.mujoco.ant
 except ValueError as error:
     print(error)
 """
-    assert python(program).splitlines() == ["False", "class ant-stairs needs MuJoCo: pip install 'alphamepol[ant]'"]
+    assert python(program).splitlines() == [
+        "False",
+        "classes of MuJoCo models need MuJoCo: pip install 'alphamepol[mujoco]'",
+    ]

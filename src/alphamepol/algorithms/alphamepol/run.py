@@ -30,7 +30,7 @@ from alphamepol.algorithms.alphamepol.start import (
 )
 from alphamepol.compute.stopwatch import DIAGNOSTICS, EVALUATION, LEARNING, NEIGHBOURS, SAMPLING
 from alphamepol.compute.trees import take_from_trees
-from alphamepol.environments.host import AnyClass
+from alphamepol.environments.host import AnyClass, remark_about_class
 from alphamepol.environments.make import make_class
 from alphamepol.environments.registry import registered_name
 from alphamepol.figures.curves import (
@@ -69,7 +69,7 @@ from alphamepol.runs.sources import (
 )
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.settings.conversion import settings_to_dict
-from alphamepol.settings.run import LogTarget
+from alphamepol.settings.run import LogTarget, PhysicsKind
 from alphamepol.settings.samples import NOISE_IF_COINCIDING, settings_with_noise
 
 NOISE_NOTICE = f"noise of {NOISE_IF_COINCIDING:g} particle units is added to all particles from then on"
@@ -99,6 +99,7 @@ def pretrain(
     folder: str | Path | None = None,
     resume: bool = False,
     devices: int = 1,
+    physics: PhysicsKind = "auto",
     log: LogTarget = "tensorboard",
     callbacks: Sequence[Callback] = (),
     quiet: bool = False,
@@ -125,6 +126,7 @@ def pretrain(
       `config` has more epochs than before.
     - `devices`: the number of devices. The seeds are spread over the devices if their number is a multiple of
       `devices`. Otherwise the number of mini-batches must be a multiple of `devices`, and these are spread.
+    - `physics`: the engine that steps a class of MuJoCo models: `"cpu"`, `"gpu"` or `"auto"` (see `mujoco_class`).
     - `log`: the program that metrics and pictures are written for, besides metrics.jsonl: `"tensorboard"`, `"wandb"`
       (Weights & Biases) or `"none"`.
     - `callbacks`: functions that are called after every epoch with a `FinishedStep`. They can stop the run.
@@ -158,7 +160,7 @@ def pretrain(
     name = registered_name(environment_class)
     config = config or preset(usual_preset(name), name)
     config.check()
-    environment_class = make_class(environment_class, config.probabilities)
+    environment_class = make_class(environment_class, config.probabilities, physics)
     source = None if init is None else read_source(init, checkpoint=checkpoint)
     if source is not None:
         check_given_policies(source, environment_class)
@@ -190,7 +192,9 @@ def pretrain(
                 f"{config.label} on {name_as_text(environment_class.name, WIDTH)}, {counted(config.epochs, 'epoch')}, "
                 f"{counted(config.seeds, 'seed')}, in {run_folder.path}"
             )
-            work = Work(title, "epoch", config.epochs, (SAMPLING, NEIGHBOURS, LEARNING))
+            work = Work(
+                title, "epoch", config.epochs, (SAMPLING, NEIGHBOURS, LEARNING), remark_about_class(environment_class)
+            )
             with running_in_context(run_folder, work, way, precision=config.matmul_precision) as context:
                 _run_pretraining(plan, config, source and source.policies, context)
     return PretrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies())

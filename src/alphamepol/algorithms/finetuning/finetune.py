@@ -27,7 +27,7 @@ from alphamepol.runs.context import Way
 from alphamepol.runs.device_count import check_device_count
 from alphamepol.runs.folder import default_run_folder
 from alphamepol.runs.sources import Given, Source, common_class_of_sources, joined_source_names, read_sources
-from alphamepol.settings.run import LogTarget
+from alphamepol.settings.run import LogTarget, PhysicsKind
 
 
 @overload
@@ -43,6 +43,7 @@ def finetune(
     folder: str | Path | None = None,
     resume: bool = False,
     devices: int = 1,
+    physics: PhysicsKind = "auto",
     log: LogTarget = "tensorboard",
     callbacks: Sequence[Callback] = (),
     quiet: bool = False,
@@ -62,6 +63,7 @@ def finetune(
     folder: str | Path | None = None,
     resume: bool = False,
     devices: int = 1,
+    physics: PhysicsKind = "auto",
     log: LogTarget = "tensorboard",
     callbacks: Sequence[Callback] = (),
     quiet: bool = False,
@@ -80,6 +82,7 @@ def finetune(
     folder: str | Path | None = None,
     resume: bool = False,
     devices: int = 1,
+    physics: PhysicsKind = "auto",
     log: LogTarget = "tensorboard",
     callbacks: Sequence[Callback] = (),
     quiet: bool = False,
@@ -109,6 +112,7 @@ def finetune(
       `config` has more iterations than before.
     - `devices`: the number of devices, over which the tasks and their seeds are spread. The number of tasks times seeds
       must be a multiple of `devices`.
+    - `physics`: the engine that steps a class of MuJoCo models: `"cpu"`, `"gpu"` or `"auto"` (see `mujoco_class`).
     - `log`: the program that metrics are written for, besides metrics.jsonl: `"tensorboard"`, `"wandb"` (Weights &
       Biases) or `"none"`.
     - `callbacks`: functions that are called after every iteration with a `FinishedStep`. They can stop the run.
@@ -147,7 +151,7 @@ def finetune(
     if environment_class is None:
         environment_class = common_class_of_sources(sources)
     config = config or _usual_settings_of_finetune(environment_class, finetuner)
-    plan = _plan_finetune(sources, member, make_class(environment_class), tasks, config, finetuner)
+    plan = _plan_finetune(sources, member, make_class(environment_class, physics=physics), tasks, config, finetuner)
     check_device_count(devices, plan.environment_class, {"tasks times seeds": plan.rows})
     other = "" if finetuner.name == DEFAULT else name_as_path(finetuner.name)
     where = name_as_path(plan.member, plan.environment_class.names)

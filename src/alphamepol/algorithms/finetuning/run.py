@@ -13,7 +13,7 @@ from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT
 from alphamepol.algorithms.finetuning.iteration import Plan, run_finetuning_iteration, start_finetuning_iterations
 from alphamepol.algorithms.finetuning.records import finetuning_record_lines, summarise_finetuning_records
 from alphamepol.compute.stopwatch import LEARNING, SAMPLING
-from alphamepol.environments.host import HostClass
+from alphamepol.environments.host import HostClass, remark_about_class
 from alphamepol.environments.tasks import stack_tasks
 from alphamepol.errors import InputError
 from alphamepol.figures.returns import draw_returns
@@ -102,7 +102,8 @@ def run_finetuning_from_source(source: Source, plan: Plan, path: Path, way: Way)
         if to_do:
             keep_source_of_run(source, folder)
             folder.write_class_record(environment_class)
-            work = Work(title, "iteration", config.iterations, (SAMPLING, LEARNING))
+            remark = remark_about_class(environment_class)
+            work = Work(title, "iteration", config.iterations, (SAMPLING, LEARNING), remark)
             precision = config.matmul_precision
             with running_in_context(folder, work, way, precision=precision) as context:
                 _run_finetuning(source, plan, context)

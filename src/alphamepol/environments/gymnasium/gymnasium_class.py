@@ -12,13 +12,13 @@ import numpy as np
 from alphamepol.compute.machine import machine_cores
 from alphamepol.environments.cmp import check_entropy_names
 from alphamepol.environments.gymnasium.fleet import GymnasiumFleet
-from alphamepol.environments.gymnasium.trial import Trial, describe_for_trial, try_gymnasium_members
+from alphamepol.environments.gymnasium.trial import Trial, try_gymnasium_members
 from alphamepol.environments.gymnasium.worker import EntropyOn, Particle, Recipe
 from alphamepol.environments.host import HostClass, HostMember, Spaces
 from alphamepol.environments.image_spaces import image_space_shape
 from alphamepol.environments.tasks import EnvironmentReward
 from alphamepol.errors import InputError
-from alphamepol.files.names import WIDTH, name_as_text
+from alphamepol.files.names import WIDTH, describe_plainly, name_as_text
 
 TURN = 2e-3
 """The time in seconds that a worker should be busy with one message. It then steps several cheap environments or a
@@ -119,7 +119,7 @@ def gymnasium_class(
     slowest = max(trial.seconds for trial in trials.values())
     copies = copies or int(np.clip(math.ceil(TURN / slowest), 1, MOST_COPIES))
     fleet = GymnasiumFleet(list(members), pickled, next(iter(found.values())), workers or machine_cores(), copies)
-    description = f"{[trial.what for trial in trials.values()]} {describe_for_trial(entropy_on)}{' endless' * endless}"
+    description = f"{[trial.what for trial in trials.values()]} {describe_plainly(entropy_on)}{' endless' * endless}"
     return HostClass(found, fleet, probabilities, name, description)
 
 

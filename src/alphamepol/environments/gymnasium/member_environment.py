@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from alphamepol.compute.devices import device_for_little_work
-from alphamepol.environments.cmp import CMP
+from alphamepol.environments.cmp import CMP, HasPicture
 from alphamepol.environments.gridworld.drawing import draw_gridworld_trail
 from alphamepol.environments.host import HostClass
 from alphamepol.environments.make import make
@@ -29,8 +29,8 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, Any]):
     - `member`: the name or the number of the member.
     - `horizon`: the number of steps after which an episode is truncated. A MiniGrid also truncates it after `max_steps`
       steps.
-    - `render_mode`: None, or "rgb_array" for pictures of the map. A gridworld shows the trail of the episode. A
-      MiniGrid looks as in Farama's package.
+    - `render_mode`: None, or "rgb_array" for pictures. A gridworld shows the trail of the episode. A MiniGrid looks as
+      in Farama's package. A MuJoCo model is seen by its first camera.
     - `task`: the task that gives the reward and ends the episode.
     """
 
@@ -90,13 +90,15 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, Any]):
     def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         if self.render_mode is None:
             return None
+        if isinstance(self.member, HasPicture):
+            return self.member.render(self._state)
         if isinstance(self.member, MiniGrid):
             return draw_minigrid(self.member, self._state)
         goal = (self.task.place.tolist(), float(self.task.radius)) if isinstance(self.task, Goal) else None
         return draw_gridworld_trail(self.member, np.stack(self._trail), goal)
 
     def _remember(self) -> None:
-        if self.render_mode is not None and not isinstance(self.member, MiniGrid):
+        if self.render_mode is not None and not isinstance(self.member, MiniGrid | HasPicture):
             self._trail.append(np.asarray(self._state))
 
 

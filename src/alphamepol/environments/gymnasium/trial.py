@@ -6,9 +6,8 @@ A member that ends its process, or that starts processes, can then do no harm to
 import math
 import time
 import traceback
-from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache, partial, wraps
+from functools import cache, wraps
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
@@ -29,6 +28,7 @@ from alphamepol.environments.gymnasium.worker import (
 )
 from alphamepol.environments.image_spaces import image_space_shape
 from alphamepol.errors import InputError
+from alphamepol.files.names import describe_plainly
 
 PATIENCE = 2.0
 """The seconds that the process of a trial has to end by itself."""
@@ -162,7 +162,7 @@ def _step_in_trial(name: str, env: gymnasium.Env, recipe: Recipe, remarks: list[
         raise InputError(f"members: {name!r} cannot be stepped ({describe_environment_error(error)})") from error
     if size == 0:
         raise InputError(f"entropy_on: it selects nothing from the observation of {name!r}")
-    what = f"{env.spec.id} {describe_for_trial(env.spec.kwargs)}" if env.spec else type(env.unwrapped).__name__
+    what = f"{env.spec.id} {describe_plainly(env.spec.kwargs)}" if env.spec else type(env.unwrapped).__name__
     given = {"observation_space": env.observation_space, "action_space": env.action_space}
     limit, seen = _time_limit_in_trial(env), np.array([one for one in particles if one.size == size])
     return Trial(observation_space, action_space, given, size, limit, min(durations), what, seen)
@@ -215,22 +215,3 @@ def _time_limit_in_trial(env: gymnasium.Env) -> float:
             limit = min(limit, float(env._max_episode_steps))
         env = env.env
     return limit
-
-
-def describe_for_trial(thing: Any) -> str:
-    """Return a text that distinguishes objects and is the same in every process.
-
-    Numbers, texts, slices, arrays and collections are described by their values, functions by their names, and other
-    objects by their types.
-    """
-    if isinstance(thing, partial):
-        return " ".join(describe_for_trial(part) for part in (thing.func, thing.args, thing.keywords))
-    if isinstance(thing, Mapping):
-        return str([(describe_for_trial(name), describe_for_trial(value)) for name, value in thing.items()])
-    if isinstance(thing, list | tuple):
-        return str([describe_for_trial(part) for part in thing])
-    if isinstance(thing, np.ndarray):
-        return str(thing.tolist())
-    if thing is None or isinstance(thing, str | int | float | slice | np.generic):
-        return repr(thing)
-    return getattr(thing, "__qualname__", type(thing).__qualname__)

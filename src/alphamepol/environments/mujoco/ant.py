@@ -3,49 +3,28 @@
 # MuJoCo's compiled modules come without types.
 # pyright: reportAttributeAccessIssue=false
 
-import ctypes
 import math
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, SupportsFloat
 
 import gymnasium
 import numpy as np
 
+from alphamepol.environments.mujoco.library import mujoco, silent_mujoco_warnings
+from alphamepol.environments.mujoco.pictures import PICTURE, MujocoPainter
+from alphamepol.environments.mujoco.stairs import (
+    BOTTOM,
+    EAST,
+    HIDDEN,
+    SIDE,
+    SOUTH,
+    STAIRS,
+    START_ABOVE_GROUND,
+    WEST,
+    Stairs,
+)
 from alphamepol.errors import InputError, RunError
 
-OPENGL_CURE = (
-    "on a machine without a display install libegl1 and libgl1 and set MUJOCO_GL=egl, or install libosmesa6 and set "
-    "MUJOCO_GL=osmesa, before MuJoCo is imported"
-)
-
-has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-if sys.platform == "linux" and not has_display and "mujoco" not in sys.modules:
-    # MuJoCo chooses its OpenGL backend when it is imported, and its default needs a display. EGL needs none. We only
-    # choose EGL if its libraries are installed, because MuJoCo cannot be imported otherwise.
-    with suppress(OSError):
-        ctypes.CDLL("libEGL.so.1")
-        ctypes.CDLL("libGL.so.1")
-        os.environ.setdefault("MUJOCO_GL", "egl")
-try:
-    import mujoco
-    import mujoco.rollout
-except ModuleNotFoundError as error:
-    raise InputError("class ant-stairs needs MuJoCo: pip install 'alphamepol[ant]'") from error
-except (AttributeError, RuntimeError, ctypes.ArgumentError) as error:
-    given = os.environ.get("MUJOCO_GL")
-    raise InputError(f"MUJOCO_GL: {given!r} was given, which does not work ({error}); {OPENGL_CURE}") from error
-
-SIDE = 2.0
-"""The side of a block."""
-WEST, EAST, SOUTH = -1.0, 7.0, -1.0
-BOTTOM = -1.0
-"""The height of the bottom of all blocks. It is below the ground, so that all blocks have visible sides."""
-START_ABOVE_GROUND = 0.75
 STEPS_PER_ACTION, TIME_STEP = 5, 0.01
 CONTACT = [0.8, 0.8, 0.01, 0.5, 2.0]
 """The contact parameters `solimp` of rllab's Ant. The last two numbers are MuJoCo's defaults."""
@@ -56,25 +35,6 @@ INTEGRATORS = {
 }
 PHYSICS = mujoco.mjtState.mjSTATE_FULLPHYSICS.value
 """MuJoCo's code for the parts of a state that are saved and restored: the time, 15 positions and 14 velocities."""
-PICTURE = 640, 400
-"""The width and height of a picture in pixels."""
-
-
-@dataclass(frozen=True)
-class Stairs:
-    """The staircase of a member: columns of blocks with walls around them. It begins at x = −1, y = −1."""
-
-    heights: tuple[float, float, float, float]
-    """The heights of the columns, from west to east. Trajectories start on the first column."""
-    width: float
-    """The width from south to north."""
-
-    @property
-    def north(self) -> float:
-        return SOUTH + self.width
-
-
-STAIRS = {"Down": Stairs((1.27, 0.90, 0.50, 0.0), 3 * SIDE), "Up": Stairs((0.0, 0.50, 0.90, 1.27), SIDE)}
 
 
 class AntStairs(gymnasium.Env[np.ndarray, np.ndarray]):
@@ -115,16 +75,14 @@ class AntStairs(gymnasium.Env[np.ndarray, np.ndarray]):
         self.with_time = with_time
         self.x = None if x is None else float(x)
         self.observation_space, self.action_space = mujoco_ant_spaces(with_time)
-        self._renderer: mujoco.Renderer | None = None
+        self._painter: MujocoPainter | None = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
         mujoco.mj_resetData(self.model, self.data)
-        mujoco.mj_setState(
-            self.model, self.data, mujoco_ant_start_state(self.model, self.member, self.np_random), PHYSICS
-        )
+        mujoco.mj_setState(self.model, self.data, mujoco_ant_start_state(self.model, self.np_random), PHYSICS)
         self._steps = 0
         return self._observe(), {}
 
@@ -144,18 +102,17 @@ class AntStairs(gymnasium.Env[np.ndarray, np.ndarray]):
     def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         if self.render_mode is None:
             return None
-        if self._renderer is None:
-            self._renderer = _mujoco_ant_renderer(self.model)
-        mujoco.mj_forward(self.model, self.data)  # a step leaves the positions of bodies from before the step
-        self._renderer.update_scene(self.data, _mujoco_ant_camera(STAIRS[self.member]))
+        if self._painter is None:
+            self._painter = MujocoPainter(self.model)
+        self._painter.look_at(self.data.qpos)
         if self.x is not None:
-            _draw_mujoco_ant_goal(self._renderer.scene, STAIRS[self.member], self.x)
-        return self._renderer.render()
+            _draw_mujoco_ant_goal(self._painter.renderer.scene, STAIRS[self.member], self.x)
+        return self._painter.paint()
 
     def close(self) -> None:
-        if self._renderer is not None:
-            self._renderer.close()
-            self._renderer = None
+        if self._painter is not None:
+            self._painter.close()
+            self._painter = None
 
     def _observe(self) -> np.ndarray:
         state = np.empty(mujoco.mj_stateSize(self.model, PHYSICS))
@@ -192,24 +149,31 @@ def build_mujoco_ant(member: str, integrator: str = "RK4") -> mujoco.MjModel:
     spec = mujoco.MjSpec.from_file(str(Path(gymnasium.__file__).parent / "envs/mujoco/assets/ant.xml"))
     spec.option.integrator = INTEGRATORS[integrator]
     spec.option.timestep = TIME_STEP
-    # Without warm start, a step depends on the state alone. A fleet that steps many Ants in turn needs this. Steps do
-    # not become slower.
+    # Without warm start, a step depends on the state alone, as in a class of models. Steps do not become slower.
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_WARMSTART
     spec.delete(spec.geom("floor"))
     # The margins are 0, because the Ant's own margin is 0.01 already. MuJoCo 4 adds the margins of two geoms, while
     # the MuJoCo of rllab took the larger one.
+    flat = spec.worldbody.add_geom(name="flat", type=mujoco.mjtGeom.mjGEOM_BOX, contype=0, conaffinity=0)
     for name, height, corner, opposite in _mujoco_ant_blocks(STAIRS[member]):
         box = spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_BOX, conaffinity=1, margin=0)
         box.pos, box.size = (opposite + corner) / 2, (opposite - corner) / 2
         if height == 0:
-            box.contype = box.conaffinity = 0  # only for pictures; the Ant stands on the ground plane
+            # The Ant stands on the ground plane there, and a box that it cannot touch is for pictures only. The solid
+            # box is hidden, because all members have the same solid geoms: so one model of MuJoCo Warp serves them.
+            flat.pos, flat.size = box.pos.copy(), box.size.copy()
+            box.pos, box.size = HIDDEN
     for name, place, inwards in _mujoco_ant_planes(STAIRS[member]):
         plane = spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_PLANE, conaffinity=1, margin=0)
         plane.pos, plane.size = place, (0, 0, 1)
         plane.alt.type, plane.alt.zaxis = mujoco.mjtOrientation.mjORIENTATION_ZAXIS, inwards
     for geom in spec.geoms:
         geom.solimp = CONTACT
+    rest = np.array(spec.numeric("init_qpos").data)
+    rest[:3] = 0.0, 0.0, STAIRS[member].heights[0] + START_ABOVE_GROUND
+    spec.add_key(name="start", qpos=rest)
     _paint_mujoco_ant(spec, STAIRS[member])
+    _add_mujoco_ant_camera(spec, STAIRS[member])
     return spec.compile()
 
 
@@ -221,13 +185,12 @@ def mujoco_ant_spaces(with_time: bool) -> tuple[gymnasium.spaces.Box, gymnasium.
     )
 
 
-def mujoco_ant_start_state(model: mujoco.MjModel, member: str, rng: np.random.Generator) -> np.ndarray:
+def mujoco_ant_start_state(model: mujoco.MjModel, rng: np.random.Generator) -> np.ndarray:
     """Draw the state in which an episode begins: the time, the positions and the velocities.
 
     The Ant is at rest on the first block, apart from noise.
     """
-    positions = model.numeric("init_qpos").data.copy()
-    positions[:3] = 0.0, 0.0, STAIRS[member].heights[0] + START_ABOVE_GROUND
+    positions = model.key_qpos[0].copy()
     positions += rng.uniform(-0.1, 0.1, model.nq)
     positions[3:7] /= np.linalg.norm(positions[3:7])
     return np.concatenate([[0.0], positions, 0.1 * rng.standard_normal(model.nv)])
@@ -243,20 +206,6 @@ def observe_mujoco_ant(states: np.ndarray, with_time: bool) -> np.ndarray:
         steps = np.rint(states[..., :1] / (STEPS_PER_ACTION * TIME_STEP))
         seen = np.concatenate([seen, steps / 1000], axis=-1)
     return seen.astype(np.float32)
-
-
-@contextmanager
-def silent_mujoco_warnings() -> Iterator[None]:
-    """Keep MuJoCo from printing warnings of steps, and from writing MUJOCO_LOG.TXT to the current folder.
-
-    A simulation that diverges raises a `RunError` anyway, with the name of its member.
-    """
-    before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(lambda text: None)
-    try:
-        yield
-    finally:
-        mujoco.set_mju_user_warning(before)
 
 
 def mujoco_ant_divergence(member: str) -> str:
@@ -304,7 +253,8 @@ def _paint_mujoco_ant(spec: mujoco.MjSpec, stairs: Stairs) -> None:
     for geom in spec.geoms:
         geom.rgba = [0.85, 0.42, 0.13, 1.0]
     for i, height in enumerate(stairs.heights):
-        spec.geom(f"block_{i}").rgba = [*(np.array([0.80, 0.85, 0.90]) - 0.35 * height / 1.27), 1.0]
+        block = spec.geom(f"block_{i}" if height else "flat")
+        block.rgba = [*(np.array([0.80, 0.85, 0.90]) - 0.35 * height / 1.27), 1.0]
     for name, *_ in _mujoco_ant_planes(stairs):
         spec.geom(name).group = 3
     spec.visual.global_.offwidth, spec.visual.global_.offheight = PICTURE
@@ -316,21 +266,18 @@ def _paint_mujoco_ant(spec: mujoco.MjSpec, stairs: Stairs) -> None:
     sun.dir, sun.diffuse, sun.specular = [0.35, 0.45, -1.0], [0.6] * 3, [0.1] * 3
 
 
-def _mujoco_ant_renderer(model: mujoco.MjModel) -> mujoco.Renderer:
-    width, height = PICTURE
-    try:
-        return mujoco.Renderer(model, height, width)
-    except Exception as error:  # each OpenGL backend raises errors of its own
-        raise RunError(f"render: MuJoCo cannot draw without OpenGL ({error}); {OPENGL_CURE}") from error
-
-
-def _mujoco_ant_camera(stairs: Stairs) -> mujoco.MjvCamera:
-    camera = mujoco.MjvCamera()
-    camera.lookat[:] = (WEST + EAST) / 2, (SOUTH + stairs.north) / 2, 0.0
-    camera.distance, camera.elevation = 7.0 + 0.55 * stairs.width, -28.0
-    # Look from the foot of the stairs, so that the fronts of the steps are visible.
-    camera.azimuth = 70.0 if stairs.heights[0] < stairs.heights[-1] else 110.0
-    return camera
+def _add_mujoco_ant_camera(spec: mujoco.MjSpec, stairs: Stairs) -> None:
+    """Add the first camera. It looks from the foot of the stairs, so that the fronts of the steps are visible."""
+    azimuth = math.radians(70.0 if stairs.heights[0] < stairs.heights[-1] else 110.0)
+    elevation, distance = math.radians(-28.0), 7.0 + 0.55 * stairs.width
+    forward = np.array(
+        [math.cos(elevation) * math.cos(azimuth), math.cos(elevation) * math.sin(azimuth), math.sin(elevation)]
+    )
+    right = np.array([math.sin(azimuth), -math.cos(azimuth), 0.0])
+    centre = np.array([(WEST + EAST) / 2, (SOUTH + stairs.north) / 2, 0.0])
+    camera = spec.worldbody.add_camera(name="stairs", pos=centre - distance * forward)
+    camera.alt.type = mujoco.mjtOrientation.mjORIENTATION_XYAXES
+    camera.alt.xyaxes = [*right, *np.cross(right, forward)]
 
 
 def _draw_mujoco_ant_goal(scene: mujoco.MjvScene, stairs: Stairs, x: float) -> None:

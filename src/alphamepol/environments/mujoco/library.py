@@ -1,0 +1,53 @@
+"""The import of MuJoCo, and the silence of its warnings. Modules import `mujoco` from here.
+
+MuJoCo chooses its OpenGL backend when it is imported, and its default needs a display.
+"""
+
+# MuJoCo's compiled modules come without types.
+# pyright: reportAttributeAccessIssue=false
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from alphamepol.errors import InputError
+
+OPENGL_CURE = (
+    "on a machine without a display install libegl1 and libgl1 and set MUJOCO_GL=egl, or install libosmesa6 and set "
+    "MUJOCO_GL=osmesa, before MuJoCo is imported"
+)
+
+has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+if sys.platform == "linux" and not has_display and "mujoco" not in sys.modules:
+    # EGL needs no display. We only choose EGL if its libraries are installed, because MuJoCo cannot be imported
+    # otherwise.
+    with suppress(OSError):
+        ctypes.CDLL("libEGL.so.1")
+        ctypes.CDLL("libGL.so.1")
+        os.environ.setdefault("MUJOCO_GL", "egl")
+try:
+    import mujoco
+    import mujoco.rollout
+except ModuleNotFoundError as error:
+    raise InputError("classes of MuJoCo models need MuJoCo: pip install 'alphamepol[mujoco]'") from error
+except (AttributeError, RuntimeError, ctypes.ArgumentError) as error:
+    given = os.environ.get("MUJOCO_GL")
+    raise InputError(f"MUJOCO_GL: {given!r} was given, which does not work ({error}); {OPENGL_CURE}") from error
+
+__all__ = ["OPENGL_CURE", "mujoco", "silent_mujoco_warnings"]
+
+
+@contextmanager
+def silent_mujoco_warnings() -> Iterator[None]:
+    """Keep MuJoCo from printing warnings of steps, and from writing MUJOCO_LOG.TXT to the current folder.
+
+    A simulation that diverges raises a `RunError` anyway, with the name of its member.
+    """
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda text: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
