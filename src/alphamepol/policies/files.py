@@ -167,7 +167,7 @@ def _policy_file_template(of: Architecture) -> Policy:
     """
     kinds: dict[str, Callable[..., Policy]] = {"gaussian": GaussianPolicy, "categorical": CategoricalPolicy}
     if of.kind not in (*kinds, "squashed"):
-        raise ValueError(f"its kind is {of.kind!r}; it must be one of {', '.join(kinds)}, squashed")
+        raise ValueError(f"its kind is {of.kind!r:.80}; it must be one of {', '.join(kinds)}, squashed")
     squashed, memory, scaling = of.kind == "squashed", of.memory, of.scaling
     if squashed != (of.actions is not None) or (squashed and (memory or scaling)):
         raise ValueError(
