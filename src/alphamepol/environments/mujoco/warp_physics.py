@@ -18,14 +18,13 @@ import mujoco_warp
 import numpy as np
 import warp as wp
 from jaxtyping import Array, Float, Int
-from mujoco_warp._src import types as warp_types
 
 from alphamepol.environments.mujoco.library import mujoco
 from alphamepol.environments.mujoco.physics import Moved, PhysicsState
 from alphamepol.errors import InputError
 from alphamepol.files.names import WIDTH, name_as_text
 
-wp.config.log_level = max(wp.config.log_level, getattr(wp, "LOG_WARNING", wp.config.log_level))
+wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)  # Warp would tell of every module that it loads
 IRRELEVANT = ("light_", "mat_", "cam_", "tex_", "skin_", "geom_rgba", "geom_matid", "geom_group", "key_", "stat")
 """The beginnings of the names of fields that steps do not depend on: those of pictures and keyframes."""
 POSES = ("xpos", "xquat", "xmat", "xipos", "ximat", "geom_xpos", "geom_xmat", "site_xpos", "site_xmat")
@@ -36,7 +35,7 @@ WHOLE, LOST_NOW, LOST_BEFORE = 0, 1, 2
 """The conditions of a simulation: whole, lost in this control step, or lost in an earlier one."""
 LARGEST = 1e10
 """The largest position or velocity of a simulation that has not diverged. MuJoCo has the same limit."""
-OVERFLOWS = warp_types.OverflowType
+OVERFLOWS = mujoco_warp.OverflowType
 HARMFUL = int(OVERFLOWS.ALL & ~(OVERFLOWS.ITERATIONS | OVERFLOWS.LS_ITERATIONS))
 """The overflows that drop something. A solver that has reached its largest number of iterations drops nothing."""
 
@@ -162,7 +161,7 @@ class Worlds:
         """Take one control step in all worlds, and write the states that they reach to `reached`."""
         for array, given in ((self._numbers, numbers), (self._packed, packed), (self._controls, controls)):
             wp.copy(array, given)
-        if self._graph is None and self._steps and given.device.is_cuda:
+        if self._graph is None and self._steps and numbers.device.is_cuda:
             # The first step has loaded all kernels, so that the second one can be recorded.
             with wp.ScopedCapture() as capture:
                 self._launch()
