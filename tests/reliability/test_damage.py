@@ -5,6 +5,7 @@ uninterrupted run, or none.
 """
 
 import dataclasses
+import json
 import random
 import shutil
 from collections.abc import Callable
@@ -137,6 +138,20 @@ def test_changed_settings_are_refused_or_harmless(seed: int, begun: Path, whole:
     for files in (found, expected):
         files["config.json"] = [files["config.json"].get(part) for part in decides]
     assert differences(found, expected) == []
+
+
+def test_a_run_of_an_older_version_has_the_defaults_of_new_settings(
+    begun: Path, whole: Path, config: PretrainConfig
+) -> None:
+    described = json.loads((begun / "config.json").read_text())
+    for name in ("encoder_seed", "gradient_share"):
+        del described["config"][name]
+    (begun / "config.json").write_text(json.dumps(described))
+    with pytest.raises(InputError, match="another encoder_seed: 0, not 3"):
+        resume(begun, dataclasses.replace(config, encoder_seed=3))
+    resume(begun, config)
+    found, expected = products(begun), products(whole)
+    assert differences(found, expected) in ([], ["config.json"])
 
 
 @pytest.mark.parametrize("damage", [truncate, empty, remove])

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from alphamepol.policies.policy import Policy
 from alphamepol.runs.checkpoints import checkpoint_policies_file, saved_checkpoints
 from alphamepol.runs.description import SUMMARISED, check_run_summary
 from alphamepol.runs.metrics import last_metrics_line
+from alphamepol.settings.conversion import settings_to_dict
 
 
 def default_run_folder(*words: str) -> Path:
@@ -203,7 +204,7 @@ class RunFolder:
 
     @contextmanager
     def claim(
-        self, description: dict[str, Any], *, resume: bool, length: str | None = None, changeable: Sequence[str] = ()
+        self, description: dict[str, Any], *, resume: bool, length: str | None = None, settings: Any = None
     ) -> Iterator[bool]:
         """Claim the folder for the run of this description.
 
@@ -213,9 +214,11 @@ class RunFolder:
 
         With `resume`, a run that is there continues, and a run that is not there starts. `length` is the setting that
         says how many steps the run has, e.g. epochs. It may be larger than before: then a finished run goes on.
-        `changeable` are the settings that may also differ from those before.
+        `settings` are the settings of the run. They say which of them may also differ from those before. A setting that
+        a run does not have, because an older version began it, counts as its default.
         """
-        rules = ResumeRules(length, tuple(changeable))
+        defaults = {} if settings is None else settings_to_dict(type(settings)())
+        rules = ResumeRules(length, () if settings is None else tuple(settings.CHANGEABLE), defaults)
         longer = self._check(description, resume, rules)
         if self.ended and not longer:
             yield False
@@ -274,6 +277,8 @@ class ResumeRules:
     """The setting that says how many steps the run has. It may become larger. None if there is no such setting."""
     changeable: tuple[str, ...]
     """The settings that may differ in any way."""
+    defaults: Mapping[str, Any]
+    """The default of every setting."""
 
     def is_longer(self, found: dict[str, Any], asked: dict[str, Any]) -> bool:
         """Tell whether the run is asked to have more steps than config.json says."""
@@ -287,6 +292,7 @@ class ResumeRules:
         if not isinstance(config, dict):
             return description
         left_out = (*self.changeable, self.length) if longer else self.changeable
+        config = {**self.defaults, **config}
         return {**description, "config": {name: config[name] for name in config if name not in left_out}}
 
     def describe(self) -> str:

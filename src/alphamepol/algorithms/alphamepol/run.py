@@ -185,7 +185,7 @@ def pretrain(
             "config": settings_to_dict(config),
         },
     )
-    with run_folder.claim(description, resume=resume, length="epochs", changeable=config.CHANGEABLE) as to_do:
+    with run_folder.claim(description, resume=resume, length="epochs", settings=config) as to_do:
         if to_do:
             keep_source_of_run(source, run_folder)
             title = (

@@ -98,7 +98,7 @@ def run_finetuning_from_source(source: Source, plan: Plan, path: Path, way: Way)
         f"{plan.finetuner.label} from {label} ({name_as_text(source.name)}) in {where}, "
         f"{counted(len(plan.tasks), 'task')}, {counted(config.iterations, 'iteration')}, in {folder.path}"
     )
-    with folder.claim(description, resume=way.resume, length="iterations", changeable=config.CHANGEABLE) as to_do:
+    with folder.claim(description, resume=way.resume, length="iterations", settings=config) as to_do:
         if to_do:
             keep_source_of_run(source, folder)
             folder.write_class_record(environment_class)

@@ -137,7 +137,7 @@ def metatrain(
     length = "epochs" if config.method == "diayn" else "iterations"
     way = Way(resume, devices, quiet, log, callbacks)
     way.check()
-    with run_folder.claim(description, resume=resume, length=length, changeable=config.CHANGEABLE) as to_do:
+    with run_folder.claim(description, resume=resume, length=length, settings=config) as to_do:
         if to_do and config.method == "maml-diayn":
             if given is None:
                 inside = RunFolder(run_folder.path / "diayn")
