@@ -27,6 +27,7 @@ from alphamepol.files.json_files import LARGEST_JSON, MOST_JSON_VALUES, from_jso
 from alphamepol.files.locks import folder_lock_held
 from alphamepol.policies.files import FORMAT
 from alphamepol.runs.checkpoints import load_newest_checkpoint, save_checkpoint, saved_checkpoints
+from alphamepol.runs.description import check_run_summary
 from alphamepol.runs.metrics import JsonLinesLogger, last_metrics_line, read_metrics, thinned_metrics
 from alphamepol.settings.conversion import settings_to_dict
 
@@ -456,6 +457,12 @@ def test_lines_of_earlier_steps_end_the_metrics(tmp_path: Path) -> None:
     lines = "".join(f'{{"epoch": {epoch}, "seed": {seed}}}\n' for epoch in range(3) for seed in range(2))
     path.write_text(lines * 1000)
     assert [(line["epoch"], line["seed"]) for line in read_metrics(path)] == [(i // 2, i % 2) for i in range(6)]
+
+
+def test_a_summary_without_members_is_refused() -> None:
+    summary = {"class": "a", "members": [], "probabilities": [], "label": "DIAYN", "seeds": [0]}
+    with pytest.raises(ValueError, match="it has no member"):
+        check_run_summary("metatrain", summary)
 
 
 def test_a_network_of_too_many_layers_is_refused() -> None:

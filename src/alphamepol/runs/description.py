@@ -94,6 +94,8 @@ def check_run_summary(command: str, summary: dict[str, Any]) -> None:
     members, seeds = summary.get("members", []), len(summary.get("seeds", []))
     if len(members) != len(summary.get("probabilities", [])) or len(set(members)) != len(members):
         raise ValueError("it has not one probability for each member")
+    if "members" in summary and not members:
+        raise ValueError("it has no member")
     if "entropy" in SUMMARISED[command]:
         numbers = [summary["mean"], *(summary["entropy"].get(member, []) for member in members)]
         if not (members and seeds and all(len(values) == seeds for values in numbers)):
