@@ -108,9 +108,7 @@ def test_a_worker_that_does_not_answer_is_ended(where, number, monkeypatch, tmp_
     command = ["check", f"stuck.py:{where}", *SMALL, "--batches", "2", "--folder", "page"]
     status, _, errors = interrupt([str(ENDLESS), "never", "1000", *command], Path("trouble-begun"), number)
     assert status == INTERRUPTED
-    # On a busy machine, the main thread may still warn that the worker was killed while its environment was closed.
-    assert "alphamepol: interrupted; nothing was changed\n" in errors
-    assert "Traceback" not in errors
+    assert errors == "alphamepol: interrupted; nothing was changed\n"
     wait_until_no_process_has(str(tmp_path))
 
 

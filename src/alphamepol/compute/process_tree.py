@@ -106,6 +106,8 @@ class ProcessTree:
         self.owner = os.getpid()
         self._watch: subprocess.Popen[bytes] | None = None
         self.workers: list[WorkerProcess] = []
+        self.killed = False
+        """True if this process has killed the workers itself."""
 
     def start(self, module: str, function: str, *arguments: Any, files: Sequence[int] = ()) -> WorkerProcess:
         """Start a worker that calls a function with its connection and the arguments.
@@ -158,6 +160,7 @@ class ProcessTree:
 
     def kill(self) -> None:
         """Kill all processes of the tree. Any thread may call this."""
+        self.killed = True
         kill_marked_processes(self._mark, [worker.process.pid for worker in self.workers])
 
     def _start_watch(self) -> subprocess.Popen[bytes]:

@@ -32,7 +32,7 @@ class SampleSettings:
     It keeps particles from coinciding where an agent stands still.
     It should be small compared with the distances between neighbours, for example 0.001 in the gridworlds."""
     coinciding: Literal["stop", "noise"] = "stop"
-    """What to do if more than k particles coincide, so that their entropy is minus infinity:
+    """The reaction if more than k particles coincide, so that their entropy is minus infinity:
     stop: end the run; it can go on with --resume --coinciding noise;
     noise: from then on, add noise of 0.001 particle units to every particle, also in evaluations of the run."""
     encoder: EncoderKind = "auto"

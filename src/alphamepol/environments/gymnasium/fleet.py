@@ -172,7 +172,8 @@ def _dismiss_gymnasium_fleet(tree: ProcessTree, now: Int[np.ndarray, " workers"]
     for number, worker in asked:
         words, closed = _last_words_in_gymnasium_fleet(worker, end)
         said += words
-        if not closed and now[number] >= 0 and worker.has_ended(wait=max(0.0, end - time.monotonic())):
+        lost = not closed and now[number] >= 0 and worker.has_ended(wait=max(0.0, end - time.monotonic()))
+        if lost and not tree.killed:
             said.append((int(now[number]), f"its close() ended the worker process ({worker.how_it_ended()})", True))
     tree.end(max(0.0, end - time.monotonic()))
     _show_gymnasium_fleet_warnings(said, names)
