@@ -7,9 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from alphamepol.errors import InputError
 from alphamepol.files.arrays import fill_with_arrays, pack_arrays, seal_arrays, unpack_arrays
 from alphamepol.files.atomic import is_unfinished_atomic_write, write_atomically
 from alphamepol.files.json_files import from_json, read_config_json, to_json
+from alphamepol.files.locks import folder_lock_held
 
 pytestmark = pytest.mark.quick
 
@@ -32,6 +34,18 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> None:
         write_atomically(path, 3)  # pyright: ignore[reportArgumentType]
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("inner", ["", "inner", "inner/most"])
+@pytest.mark.parametrize("target", ["file", "link", "missing", "loop"])
+def test_nothing_is_made_below_what_is_no_folder(target: str, inner: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "missing").symlink_to("created")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(InputError, match=f"{target} is not a folder"), folder_lock_held(tmp_path / target / inner):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link", "loop", "missing"]
 
 
 def test_trees_of_arrays_come_back_as_they_were(tmp_path: Path) -> None:

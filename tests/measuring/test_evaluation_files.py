@@ -59,3 +59,21 @@ def test_another_file_gets_a_sentence(tmp_path) -> None:
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(InputError, match=r"one\.safetensors cannot be read as an evaluation"):
         load_evaluation(path)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"visits": VisitMap(np.zeros((3, 2, 2, 3)), (-1.0, 1.0, 0.0, 2.0))},
+        {"visits": VisitMap(np.full((3, 2, 2, 3), np.nan), (-1.0, 1.0, 0.0, 2.0))},
+        {"visits": VisitMap(np.full((3, 2, 2, 3), 1 / 6), (1.0, 1.0, 0.0, 2.0))},
+        {"visits": VisitMap(np.full((3, 2, 2, 3), 1 / 6), (-1e300, 1.0, 0.0, 2.0))},
+        {"entropies": np.full((3, 2, 4), -1e30, np.float32)},
+        {"cells": {"trajectory": np.full((3, 2), -1.0)}},
+        {"cells": {"trajectory": np.full((3, 2), np.nan)}},
+    ],
+)
+def test_numbers_that_no_evaluation_has_are_refused(changed, tmp_path) -> None:
+    save_evaluation(dataclasses.replace(WHOLE, **changed), tmp_path / "forged.safetensors")
+    with pytest.raises(InputError, match=r"forged\.safetensors cannot be read as an evaluation"):
+        load_evaluation(tmp_path / "forged.safetensors")

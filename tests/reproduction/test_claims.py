@@ -147,6 +147,13 @@ def test_what_was_not_run_is_undecided_and_named() -> None:
     assert part.to_dict()["missing"] == ["gridworld-slope-alpha-0.2"] * 2
 
 
+@pytest.mark.parametrize("odd", [float("nan"), float("inf")])
+def test_numbers_that_are_not_finite_decide_nothing(odd) -> None:
+    (part,) = decide_claim(Claim("id", "says", (claim_above(numbers("odd", 1, 2, odd), 0.0),)), Everything()).parts
+    assert (part.verdict, part.found) == ("undecided", None)
+    assert part.missing == ("gridworld-slope-alpha-0.2, which did not keep its finite numbers",)
+
+
 def test_the_numbers_stand_beside_the_verdict() -> None:
     decision = decide_claim(Claim("id", "says", (claim_greater(HIGH, LOW),)), Everything("30 of 100 epochs")).to_dict()
     (part,) = decision["statements"]

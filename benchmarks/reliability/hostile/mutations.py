@@ -317,7 +317,14 @@ def _replace_folder(folder: Path, place: Place, chance: random.Random) -> str:
     inner = [*inner, folder] if chance.random() < 0.15 else inner
     if not inner:
         return "folder: none"
-    return f"folder: {_replace_file(chance.choice(inner), place, chance)}"
+    path = chance.choice(inner)
+    kind = _replace_file(path, place, chance)
+    if path == folder and path.is_symlink() and path.is_dir() and kind != "link to itself moved":
+        # A user may give a link to a folder as the name of a whole run. The link then leads to a harmless folder.
+        path.unlink()
+        (place.inside / "elsewhere").mkdir(exist_ok=True)
+        path.symlink_to("elsewhere")
+    return f"folder: {kind}"
 
 
 def _leave_unfinished(folder: Path, place: Place, chance: random.Random) -> str:

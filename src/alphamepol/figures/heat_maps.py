@@ -57,7 +57,8 @@ def draw_heat_maps(
     if not maps:
         return
     members = environment_class.names
-    norm = LogNorm(1e-5, max(float(visits.shares.max()) for visits in maps.values()))
+    largest = max(float(visits.shares.max()) for visits in maps.values())
+    norm = LogNorm(min(1e-5, largest / 10), largest)
     with matplotlib.rc_context(STYLE):
         figure, all_axes = _heat_map_axes(evaluations, maps, environment_class)
         for (method, i), axes in all_axes.items():

@@ -1,5 +1,6 @@
 """Locks of folders, so that only one process at a time writes into a folder."""
 
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,9 +20,13 @@ LOCK = ".lock"
 def folder_lock_held(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder while the context lasts.
 
-    Raises InputError if another process holds the lock. The operating system releases the lock when its process ends,
-    even in a crash. The lock file that a crash leaves behind does no harm.
+    Raises InputError if another process holds the lock, or if something other than a folder is in its place. The
+    operating system releases the lock when its process ends, even in a crash. The lock file that a crash leaves behind
+    does no harm.
     """
+    for above in (folder, *folder.parents):
+        if os.path.lexists(above) and not above.is_dir():
+            raise InputError(f"folder: {above} is not a folder; choose another --folder, or remove it")
     folder.mkdir(parents=True, exist_ok=True)
     check_folder_is_plain(folder, files=[LOCK])
     lock = FileLock(folder / LOCK, timeout=0)

@@ -34,6 +34,8 @@ SHAPES = {
     "cells": ("seeds", "members"),
 }
 """The axes of each array."""
+LARGEST_NUMBER, LARGEST_PLACE = 1e9, 1e18
+"""The largest entropy or number of cells, and the farthest end of a map, that pages can draw."""
 
 
 def save_evaluation(evaluation: Evaluation, path: Path) -> None:
@@ -57,6 +59,8 @@ def load_evaluation(path: Path) -> Evaluation:
     """Read an evaluation that `save_evaluation` wrote. Reading a file never runs a program."""
     try:
         header, arrays = unpack_arrays(path, _check_evaluation_file)
+        for name, array in arrays.items():
+            _check_evaluation_numbers(name, array)
         plain: dict[str, Any] = {
             name: tuple(header[name]) if isinstance(header[name], list) else header[name] for name in PLAIN
         }
@@ -95,7 +99,7 @@ def _check_evaluation_file(header: dict[str, Any], packed: Mapping[str, PackedAr
         raise ValueError("it has not one probability and one ceiling for each member")
     if not all(isinstance(ceiling, float | int) for ceiling in header["ceilings"]):
         raise ValueError("its ceilings are not numbers")  # they may be infinite
-    if "visits" in packed and not (value_has_type(header["extent"], list[float | int]) and len(header["extent"]) == 4):
+    if "visits" in packed and not _is_extent_of_visits(header["extent"]):
         raise ValueError(f"its extent is {header['extent']!r:.80}")
     if not value_has_type(header.get("place_names", []), list[str]):
         raise ValueError("its place_names are not words")
@@ -109,3 +113,24 @@ def _check_evaluation_file(header: dict[str, Any], packed: Mapping[str, PackedAr
             raise ValueError(f"{name} is {array.dtype}{list(array.shape)} for {seeds} seeds and {members} members")
     if missing := {"entropies", "trajectory_entropies"} - packed.keys():
         raise ValueError(f"it has no {missing.pop()}")
+
+
+def _is_extent_of_visits(extent: Any) -> bool:
+    if not (value_has_type(extent, list[float | int]) and len(extent) == 4):
+        return False
+    west, east, south, north = extent
+    return west < east and south != north and all(abs(end) < LARGEST_PLACE for end in extent)
+
+
+def _check_evaluation_numbers(name: str, array: np.ndarray) -> None:
+    """Raise ValueError if an array holds numbers that no evaluation has."""
+    # A trail of an episode that has ended goes on as NaN, and the entropy of coinciding particles is infinite.
+    finite = np.abs(array[np.isfinite(array)].astype(float))
+    if finite.max(initial=0.0) > LARGEST_NUMBER:
+        raise ValueError(f"{name} has numbers above {LARGEST_NUMBER:g}")
+    if name == "visits":
+        shares = array.astype(float)
+        if not (shares.min() >= 0 and np.allclose(shares.sum(axis=(-1, -2)), 1, atol=0.05)):
+            raise ValueError("its visits are not shares that sum to 1")
+    if name.startswith("cells_per_") and not array.min() >= 0:
+        raise ValueError(f"{name} has numbers below 0")

@@ -203,7 +203,7 @@ def _judge_claim_statement(statement: Statement, store: FindsRuns) -> JudgedStat
         stored = found[quantity.run]
         assert stored is not None
         try:
-            samples.append((factor, quantity, quantity.read(stored)))
+            samples.append((factor, quantity, _read_claimed_sample(quantity, stored)))
         # An older run, a run without its evaluation, or one whose files were edited, may not have the numbers.
         except (InputError, LookupError, TypeError, ValueError, AttributeError) as error:
             missing = (f"{quantity.run.name}, which did not keep its {error}",)
@@ -227,6 +227,14 @@ def _judge_claim_statement(statement: Statement, store: FindsRuns) -> JudgedStat
     if [factor for factor, _, _ in samples] == [1.0, -1.0]:
         improvement = probability_of_improvement(samples[0][2], samples[1][2])
     return JudgedStatement(statement, verdict, sum_of_means, terms, improvement, (), shortfalls)
+
+
+def _read_claimed_sample(quantity: Quantity, stored: Stored) -> Sample:
+    """Return the numbers of a quantity. Raises ValueError if they are not all finite, as those of edited files."""
+    sample = quantity.read(stored)
+    if not np.all(np.isfinite(sample.values)):
+        raise ValueError("finite numbers")
+    return sample
 
 
 def _tasks_behind_claim(stored: Stored | None) -> str | None:
