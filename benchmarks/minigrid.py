@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import platform
 import sys
+from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -29,6 +30,8 @@ import minigrid_oracle as oracle
 
 ACTIONS = np.array([0.17, 0.17, 0.4, 0.07, 0.06, 0.1, 0.03])
 """The probability of each action in the comparison. Forward is the most frequent, so that the agent gets around."""
+ROOM_ACTIONS = np.array([0.14, 0.14, 0.32, 0.14, 0.08, 0.15, 0.03])
+"""The probabilities in the comparison of rooms: objects are handled more often, so that doors are opened."""
 
 
 def equality(steps: int, seed: int) -> dict:
@@ -63,17 +66,49 @@ def equality(steps: int, seed: int) -> dict:
     return {"steps": total, "maps": len(pairs), "ends": ends, "goals": goals, "steps_that_differ": different}
 
 
+def equality_of_rooms(steps: int, layouts: int, seed: int) -> dict:
+    """Count the steps at which our Unlock and ObstructedMaze differ from Farama's, in layouts that Farama draws."""
+    rng = np.random.default_rng(seed)
+    members = make("minigrid-counterexample")
+    each = -(-steps // (2 * layouts))
+    rewards, different = 0, dict.fromkeys(oracle.Record._fields, 0)
+    for name in members.names:
+        farama = oracle.rooms(name)
+        for layout in track(range(layouts), f"comparing {name}"):
+            farama.reset(seed=seed + layout)
+            state = oracle.state_of_farama(farama, members[name].reset(key=jax.random.key(0)).cells.shape[0])
+            actions = rng.choice(7, each, p=ROOM_ACTIONS).astype(np.int32)
+            theirs = oracle.record_rooms_of_farama(farama, actions)
+            ours = oracle.record_rooms_of_ours(members[name], state, actions)
+            for part, differing in oracle.differences(ours, theirs).items():
+                different[part] += differing
+            rewards += int((theirs.rewards > 0).any())
+    return {
+        "steps": 2 * each * layouts,
+        "layouts": 2 * layouts,
+        "layouts_with_a_reward": rewards,
+        "steps_that_differ": different,
+    }
+
+
 def measure(rounds: int) -> list[Measurement]:
     """Measure a million random steps without a policy. Every observation is made. Farama's has a process per core."""
+    return [
+        _measure_class(rounds, "minigrid", 244, take_farama_steps),
+        # A trajectory has as many steps as in the paper, so that layouts are drawn as often as in a run.
+        _measure_class(rounds, "minigrid-counterexample", 150, take_farama_steps_in_rooms),
+    ]
+
+
+def _measure_class(rounds: int, name: str, horizon: int, farama_steps_of: Callable[[int], None]) -> Measurement:
     together = 4096 if jax.default_backend() == "cpu" else 65_536
-    steps, farama_steps = 1_000_000, 4000
-    horizon = steps // together
-    stacked = make("minigrid").members
+    farama_steps = 6000
+    stacked = make(name).members
     count = iter(range(10**6))
     with multiprocessing.get_context("spawn").Pool(machine_cores()) as pool:
 
         def farama() -> None:
-            pool.map(take_farama_steps, [farama_steps] * machine_cores(), chunksize=1)
+            pool.map(farama_steps_of, [farama_steps] * machine_cores(), chunksize=1)
 
         found = turn_by_turn(
             rounds,
@@ -82,7 +117,7 @@ def measure(rounds: int) -> list[Measurement]:
         )
     scale = together * horizon / (farama_steps * machine_cores())
     theirs = Seconds(*(scale * part for part in dataclasses.astuple(found["farama"])))
-    return [Measurement(f"MiniGrid, {together * horizon} random steps", found["ours"], peers={"Farama": theirs})]
+    return Measurement(f"{name}, {together * horizon} random steps", found["ours"], peers={"Farama": theirs})
 
 
 def take_farama_steps(steps: int) -> None:
@@ -91,6 +126,17 @@ def take_farama_steps(steps: int) -> None:
     for env in (oracle.easy(), oracle.adverse()):
         env.reset(seed=0)
         for action in rng.integers(0, 7, steps // 2).tolist():
+            env.step(action)
+
+
+def take_farama_steps_in_rooms(steps: int) -> None:
+    """Take random steps in Farama's Unlock and ObstructedMaze in this process, with a new layout every 150 steps."""
+    rng = np.random.default_rng(0)
+    for name in oracle.ROOMS:
+        env = oracle.rooms(name)
+        for number, action in enumerate(rng.integers(0, 7, steps // 2).tolist()):
+            if number % 150 == 0:
+                env.reset(seed=number)
             env.step(action)
 
 
@@ -112,10 +158,16 @@ def _random_steps(stacked, key, together: int, steps: int):
     return jax.vmap(one)(jnp.arange(together) % 2, jax.random.split(key, together))
 
 
-def main(steps: int = 400_000) -> None:
-    """Compare our MiniGrid with Farama's, step by step."""
+def main(steps: int = 400_000, rooms: bool = False) -> None:
+    """Compare our MiniGrid with Farama's, step by step.
+
+    Args:
+        steps: the number of steps.
+        rooms: compare Unlock and ObstructedMaze, in 500 layouts each, instead of maps that are given as text.
+    """
     versions = {name: version(name) for name in ("minigrid", "jax", "numpy")} | {"python": platform.python_version()}
-    print(json.dumps({"device": device_name(), "versions": versions} | equality(steps, seed=0), indent=2))
+    found = equality_of_rooms(steps, layouts=500, seed=0) if rooms else equality(steps, seed=0)
+    print(json.dumps({"device": device_name(), "versions": versions} | found, indent=2))
 
 
 if __name__ == "__main__":

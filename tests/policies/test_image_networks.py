@@ -56,14 +56,25 @@ def test_the_trunk_is_pytorchs(shape, size):
     np.testing.assert_allclose(found, with_torch(trunk, last), rtol=1e-4, atol=1e-4)
 
 
-def test_weights_are_xavier_uniform_and_biases_zero():
-    trunk = Trunk((7, 7, 3), key=jax.random.key(0))
+@pytest.mark.parametrize("biases", ["zero", "uniform"])
+def test_weights_are_xavier_uniform_and_biases_as_told(biases):
+    trunk = Trunk((7, 7, 3), biases=biases, key=jax.random.key(0))
     for filters, (channels, outputs) in zip(trunk.filters, [(3, 16), (16, 32), (32, 64)], strict=True):
         assert filters.weight.shape == (outputs, 4 * channels)
         bound = (6 / (4 * channels + 4 * outputs)) ** 0.5
         assert 0.97 * bound < float(jnp.abs(filters.weight).max()) <= bound
         assert float(filters.weight.std()) == pytest.approx(bound / 3**0.5, rel=0.1)
-        assert not np.any(filters.bias)
+        widest = (4 * channels) ** -0.5 if biases == "uniform" else 0.0
+        assert 0.8 * widest <= float(jnp.abs(filters.bias).max()) <= widest
+        if biases == "uniform":
+            assert kstest(np.asarray(filters.bias), "uniform", (-widest, 2 * widest)).pvalue > 0.01
+
+
+def test_the_convolutions_of_policies_start_with_biases_as_in_pytorch_and_those_of_encoders_without():
+    policy = fresh_policy(SHAPE, PolicySettings((8,)), key=jax.random.key(0))
+    assert policy.trunk is not None
+    assert all(np.any(filters.bias) for filters in policy.trunk.filters)
+    assert not any(np.any(filters.bias) for filters in RandomEncoder((7, 7, 3), key=jax.random.key(0)).trunk.filters)
 
 
 @pytest.mark.parametrize("shape", [(7, 7, 3), (20, 30, 3), (4, 16, 16)])

@@ -5,11 +5,13 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import gymnasium
 import pytest
 
-from alphamepol import InputError, make
+from alphamepol import InputError, gymnasium_class, make
 from alphamepol.cli.main import main
 from alphamepol.runs.device_count import check_device_count
 
@@ -56,8 +58,9 @@ def test_no_device_is_too_few() -> None:
 
 def test_what_runs_on_the_host_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jax.local_devices", lambda: list(range(4)))
-    with pytest.raises(InputError, match="devices: 2 was given; class minigrid-counterexample runs on the host"):
-        check_device_count(2, make("minigrid-counterexample"), {"seeds": 2})
+    carts = gymnasium_class({"cart": partial(gymnasium.make, "CartPole-v1")}, name="carts")
+    with pytest.raises(InputError, match="devices: 2 was given; class carts runs on the host"):
+        check_device_count(2, carts, {"seeds": 2})
     with pytest.raises(InputError, match="devices: 2 was given; class ant-stairs steps all its simulations together"):
         check_device_count(2, make("ant-stairs"), {"seeds": 2})
 

@@ -1,7 +1,7 @@
 """Networks for images: the convolutional trunk of policies and critics, and the random encoder."""
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -38,12 +38,12 @@ class Trunk(eqx.Module):
     shape: Shape = eqx.field(static=True)
     """The shape of the image, with the channels last or first."""
 
-    def __init__(self, shape: Shape, *, key: PRNGKeyArray):
-        """Draw Xavier-uniform weights, and set the biases to zero."""
+    def __init__(self, shape: Shape, *, biases: Literal["zero", "uniform"] = "zero", key: PRNGKeyArray):
+        """Draw Xavier-uniform weights. Biases are zero, or uniform in ±1/√inputs of a filter, as PyTorch draws them."""
         channels = shape[0] if image_space_has_channels_first(shape) else shape[2]
         keys = jax.random.split(key, len(CHANNELS))
         pairs = zip(pairwise([channels, *CHANNELS]), keys, strict=True)
-        self.filters = tuple(_image_network_filters(*widths, key=key) for widths, key in pairs)
+        self.filters = tuple(_image_network_filters(*widths, biases, key=key) for widths, key in pairs)
         self.shape = shape
 
     @property
@@ -119,9 +119,9 @@ def image_encoder_noise(shape: tuple[int, ...], *, key: PRNGKeyArray) -> Float[A
     return NOISE * (1 + jax.random.truncated_normal(key, -1.0, 0.0, shape))
 
 
-def xavier_image_layer(inputs: int, outputs: int, positions: int = 1, *, key: PRNGKeyArray) -> eqx.nn.Linear:
+def xavier_image_layer(inputs: int, outputs: int, *, key: PRNGKeyArray) -> eqx.nn.Linear:
     """Build a linear layer with Xavier-uniform weights and biases of zero."""
-    weight = xavier_weight(inputs, outputs, positions, key=key)
+    weight = xavier_weight(inputs, outputs, key=key)
     blank: Any = eqx.nn.Linear(inputs, outputs, key=key)
     return eqx.tree_at(lambda layer: (layer.weight, layer.bias), blank, (weight, jnp.zeros(outputs)))
 
@@ -137,8 +137,13 @@ def xavier_weight(
     return jax.random.uniform(key, (outputs, inputs), minval=-bound, maxval=bound)
 
 
-def _image_network_filters(channels: int, outputs: int, *, key: PRNGKeyArray) -> eqx.nn.Linear:
-    return xavier_image_layer(4 * channels, outputs, positions=4, key=key)
+def _image_network_filters(
+    channels: int, outputs: int, biases: Literal["zero", "uniform"], *, key: PRNGKeyArray
+) -> eqx.nn.Linear:
+    weight = xavier_weight(4 * channels, outputs, positions=4, key=key)
+    drawn: Any = eqx.nn.Linear(4 * channels, outputs, key=key)  # Equinox draws biases as PyTorch does
+    bias = drawn.bias if biases == "uniform" else jnp.zeros(outputs)
+    return eqx.tree_at(lambda layer: (layer.weight, layer.bias), drawn, (weight, bias))
 
 
 def _convolve_image(

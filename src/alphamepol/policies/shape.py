@@ -96,7 +96,7 @@ def fresh_policy(shape: PolicyShape, settings: PolicySettings, features: int = 0
         units = settings.recurrent_units if settings.memory == "recurrent" else 0
         memory = Memory(shape.observation_size, shape.actions, units, key=jax.random.fold_in(key, MEMORY))
     scaling = Scaling(shape.observation_size, features, shape.actions) if settings.normalise else None
-    trunk = shape.image and Trunk(shape.image, key=jax.random.fold_in(key, POLICY_TRUNK))
+    trunk = shape.image and Trunk(shape.image, biases="uniform", key=jax.random.fold_in(key, POLICY_TRUNK))
     sizes = shape.observation_size, shape.action_size, settings.hidden
     if shape.kind == "categorical":
         return CategoricalPolicy(*sizes, memory, scaling, trunk, key=key)

@@ -189,15 +189,21 @@ def test_trajectories_go_on_after_an_end_if_told_to(endless, config):
     assert np.asarray(samples.valid).ravel().tolist() == [True] * 5 + [endless] * 3
 
 
+def unlock_of_farama() -> gymnasium.Env:
+    from minigrid.wrappers import ImgObsWrapper
+
+    return ImgObsWrapper(gymnasium.make("MiniGrid-Unlock-v0"))
+
+
 def test_faramas_own_environments_are_a_class():
-    counterexample = make("minigrid-counterexample")
-    state = start_pretraining(counterexample, dataclasses.replace(preset("paper", "minigrid-counterexample"), seeds=1))
+    own = gymnasium_class({"one": unlock_of_farama, "two": unlock_of_farama}, endless=True, workers=1)
+    state = start_pretraining(own, dataclasses.replace(preset("paper", "minigrid"), seeds=1))
     try:
         samples = collect_with_sampler(
-            state.learners.policy, counterexample, jnp.array([[0, 1]]), batch=1, horizon=8, keys=state.keys
+            state.learners.policy, own, jnp.array([[0, 1]]), batch=1, horizon=8, keys=state.keys
         )
     finally:
-        counterexample.fleet.close()
+        own.fleet.close()
     assert samples.perceived.shape == (1, 2, 1, 8, 147)
     assert np.all(samples.valid)
     kinds = np.asarray(samples.particles).reshape(-1, 7, 7, 3)[..., 0]

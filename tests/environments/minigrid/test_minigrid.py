@@ -12,7 +12,8 @@ from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.make import make
 from alphamepol.environments.member_tasks import check_tasks, random_goal_tasks
 from alphamepol.environments.minigrid.map import ADVERSE, EASY, minigrid_map_code_from_words
-from alphamepol.environments.minigrid.minigrid import FORWARD, LEFT, PICKUP, TOGGLE, MiniGrid, visible_minigrid_cells
+from alphamepol.environments.minigrid.minigrid import MiniGrid
+from alphamepol.environments.minigrid.rules import FORWARD, LEFT, PICKUP, TOGGLE, visible_minigrid_cells
 from alphamepol.environments.tasks import EnvironmentReward, Goal, GoalCell, HalfSpace
 from alphamepol.errors import InputError
 

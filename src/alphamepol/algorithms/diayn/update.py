@@ -29,7 +29,7 @@ def fresh_diayn_networks(shape: PolicyShape, skills: int, hidden: Sequence[int],
     """Return untrained networks for a class whose policies have the given shape."""
     actor_key, trunk_key, critics_key, discriminator_key = jax.random.split(key, 4)
     inputs = shape.observation_size + (skills if skills > 1 else 0)
-    trunk = shape.image and Trunk(shape.image, key=trunk_key)
+    trunk = shape.image and Trunk(shape.image, biases="uniform", key=trunk_key)
     if shape.kind == "categorical":
         actor = CategoricalPolicy(inputs, shape.action_size, hidden, trunk=trunk, key=actor_key)
     else:

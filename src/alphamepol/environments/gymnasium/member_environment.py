@@ -14,8 +14,6 @@ from alphamepol.environments.gridworld.drawing import draw_gridworld_trail
 from alphamepol.environments.host import HostClass
 from alphamepol.environments.make import make
 from alphamepol.environments.member_tasks import goal_task_at
-from alphamepol.environments.minigrid.drawing import draw_minigrid
-from alphamepol.environments.minigrid.minigrid import MiniGrid
 from alphamepol.environments.tasks import GOAL_RADIUS, Goal, GoalCell, Task
 from alphamepol.errors import InputError
 
@@ -92,13 +90,11 @@ class MemberEnvironment(gymnasium.Env[np.ndarray, Any]):
             return None
         if isinstance(self.member, HasPicture):
             return self.member.render(self._state)
-        if isinstance(self.member, MiniGrid):
-            return draw_minigrid(self.member, self._state)
         goal = (self.task.place.tolist(), float(self.task.radius)) if isinstance(self.task, Goal) else None
         return draw_gridworld_trail(self.member, np.stack(self._trail), goal)
 
     def _remember(self) -> None:
-        if self.render_mode is not None and not isinstance(self.member, MiniGrid | HasPicture):
+        if self.render_mode is not None and not isinstance(self.member, HasPicture):
             self._trail.append(np.asarray(self._state))
 
 

@@ -4,10 +4,10 @@ from functools import lru_cache
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float, UInt8
+from jaxtyping import Array, Bool, Float, Int, UInt8
 
-from alphamepol.environments.minigrid.map import BALL, CLOSED, DOOR, GOAL, KEY, LAVA, LOCKED, OPEN, UNSEEN, WALL
-from alphamepol.environments.minigrid.minigrid import HEADING_VECTORS, MIDDLE, VIEW, MiniGrid, MiniGridState
+from alphamepol.environments.minigrid.map import BALL, BOX, CLOSED, DOOR, GOAL, KEY, LAVA, LOCKED, OPEN, UNSEEN, WALL
+from alphamepol.environments.minigrid.rules import HEADING_VECTORS, MIDDLE, VIEW, MiniGridState, observe_minigrid
 
 SMOOTHING = 3
 """The factor by which tiles are drawn larger before they are reduced. This smooths the lines."""
@@ -30,6 +30,7 @@ SHAPES = {
         ((0.56, 0.28, 0.19), 1.0),
         ((0.56, 0.28, 0.064), 0.0),
     ],
+    (BOX, 0): [((0.12, 0.88, 0.12, 0.88), 1.0), ((0.18, 0.82, 0.18, 0.82), 0.0), ((0.16, 0.84, 0.47, 0.53), 1.0)],
     (DOOR, OPEN): [((0.88, 1.0, 0.0, 1.0), 1.0), ((0.92, 0.96, 0.04, 0.96), 0.0)],
     (DOOR, CLOSED): [
         (WHOLE, 1.0),
@@ -45,18 +46,18 @@ SHAPES = {
 Each shape comes with a factor between 0 and 1 for the object's colour. A shape is a rectangle (west, east, north,
 south) or a disc (x and y of its centre, radius). A tile is 1 wide and 1 high."""
 
-_observe = jax.jit(MiniGrid.observe)
+_observe = jax.jit(observe_minigrid)
 Pixels = UInt8[np.ndarray, "height width 3"]
 
 
-def draw_minigrid(member: MiniGrid, state: MiniGridState, tile: int = 32) -> Pixels:
+def draw_minigrid(size: Int[Array, "2"], state: MiniGridState, tile: int = 32) -> Pixels:
     """Draw the map with the agent as a red triangle. The cells that the agent sees have lighter colours.
 
-    `tile` is the width and height of a cell in pixels.
+    `size` is the number of columns and rows that are drawn. `tile` is the width and height of a cell in pixels.
     """
-    columns, rows = np.asarray(member.size).tolist()
+    columns, rows = np.asarray(size).tolist()
     column, row = np.asarray(state.position).tolist()
-    cells, lit = np.asarray(state.cells)[:rows, :columns], _minigrid_cells_drawn_lit(member, state)
+    cells, lit = np.asarray(state.cells)[:rows, :columns], _minigrid_cells_drawn_lit(np.asarray(size), state)
     things, which = np.unique(cells, return_inverse=True)
     looks = np.stack(
         [[_draw_minigrid_tile(thing, is_lit, None, tile) for is_lit in (False, True)] for thing in things.tolist()]
@@ -68,11 +69,11 @@ def draw_minigrid(member: MiniGrid, state: MiniGridState, tile: int = 32) -> Pix
     return tiles.swapaxes(1, 2).reshape(rows * tile, columns * tile, 3)
 
 
-def _minigrid_cells_drawn_lit(member: MiniGrid, state: MiniGridState) -> Bool[np.ndarray, "rows columns"]:
-    size, direction = np.asarray(member.size), int(state.direction)
+def _minigrid_cells_drawn_lit(size: Int[np.ndarray, "2"], state: MiniGridState) -> Bool[np.ndarray, "rows columns"]:
+    direction = int(state.direction)
     ahead, aside = HEADING_VECTORS[direction], HEADING_VECTORS[(direction + 1) % 4]
     # The first index of the view grows to the agent's right, the second grows towards the agent.
-    i, j = np.nonzero(np.asarray(_observe(member, state))[:, :, 0] != UNSEEN)
+    i, j = np.nonzero(np.asarray(_observe(state))[:, :, 0] != UNSEEN)
     seen = np.asarray(state.position) + np.outer(i - MIDDLE, aside) + np.outer(VIEW - 1 - j, ahead)
     column, row = seen[((seen >= 0) & (seen < size)).all(axis=1)].T
     lit = np.zeros(size[::-1], bool)
@@ -83,7 +84,8 @@ def _minigrid_cells_drawn_lit(member: MiniGrid, state: MiniGridState) -> Bool[np
 @lru_cache(maxsize=1024)
 def _draw_minigrid_tile(thing: int, lit: bool, direction: int | None, tile: int) -> Pixels:
     """Draw one cell. If a direction is given, the agent is in this cell."""
-    kind, state = thing & 15, thing >> 7
+    kind = thing & 15
+    state = 0 if kind == BOX else thing >> 7  # a box hides its content
     colour = LAVA_ORANGE if kind == LAVA else RGB[thing >> 4 & 7]
     side = SMOOTHING * tile
     large = np.zeros((side, side, 3), np.uint8)

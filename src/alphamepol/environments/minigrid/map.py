@@ -2,20 +2,28 @@
 
 import difflib
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import UInt16
 
 from alphamepol.errors import InputError
 
-UNSEEN, EMPTY, WALL, DOOR, KEY, BALL, GOAL, LAVA = 0, 1, 2, 4, 5, 6, 8, 9
+UNSEEN, EMPTY, WALL, DOOR, KEY, BALL, BOX, GOAL, LAVA = 0, 1, 2, 4, 5, 6, 7, 8, 9
 """The kinds of objects, with the numbers that MiniGrid gives them."""
 OPEN, CLOSED, LOCKED = 0, 1, 2
-KINDS = {"wall": WALL, "door": DOOR, "key": KEY, "ball": BALL, "goal": GOAL, "lava": LAVA}
+KINDS = {"wall": WALL, "door": DOOR, "key": KEY, "ball": BALL, "box": BOX, "goal": GOAL, "lava": LAVA}
 COLOURS = {"red": 0, "green": 1, "blue": 2, "purple": 3, "yellow": 4, "grey": 5}
 STATES = {"open": OPEN, "closed": CLOSED, "locked": LOCKED}
-USUAL_COLOUR = {"wall": "grey", "goal": "green", "lava": "red", "door": "yellow", "key": "yellow", "ball": "blue"}
+USUAL_COLOUR = {
+    "wall": "grey",
+    "goal": "green",
+    "lava": "red",
+    "door": "yellow",
+    "key": "yellow",
+    "ball": "blue",
+    "box": "purple",
+}
 
 FREE = "."
 HEADINGS = ">v<^"
@@ -73,10 +81,11 @@ class GridMap(NamedTuple):
     """The direction in which the agent looks at the start."""
 
 
-def minigrid_map_code(kind: int, colour: int = 0, state: int = OPEN) -> int:
-    """Return the code of an object: one number for its kind, colour and state.
+def minigrid_map_code(kind: int, colour: Any = 0, state: Any = OPEN) -> Any:
+    """Return the code of an object: one number for its kind, colour and state. Colour and state may be JAX arrays.
 
-    Bits 0–3 are the kind, bits 4–6 are the colour, and the bits from 7 on are the state.
+    Bits 0–3 are the kind, bits 4–6 are the colour, and the bits from 7 on are the state. The state of a box is the code
+    of the object in it, or `NOTHING`.
     """
     return kind | colour << 4 | state << 7
 
@@ -87,13 +96,17 @@ GREEN_GOAL = minigrid_map_code(GOAL, COLOURS["green"])
 
 
 def minigrid_map_code_from_words(description: str) -> int:
-    """Return the code of an object that is described in words, e.g. "goal", "red key", "locked blue door"."""
-    words = description.split()
+    """Return the code of an object that is described in words.
+
+    Examples are "goal", "red key", "locked blue door", "grey box" and "grey box with red key".
+    """
+    outside, _, inside = description.partition(" with ")
+    words = outside.split()
     kinds, colours, states = ([word for word in words if word in names] for names in (KINDS, COLOURS, STATES))
     strange = [word for word in words if word not in {*KINDS, *COLOURS, *STATES}]
     known = (
-        f"it must be one of {', '.join(KINDS)}, optionally with a colour ({', '.join(COLOURS)}), and a door also with "
-        "open, closed or locked"
+        f"it must be one of {', '.join(KINDS)}, optionally with a colour ({', '.join(COLOURS)}), a door also with "
+        "open, closed or locked, and a box with a key or a ball, e.g. 'grey box with red key'"
     )
     if strange:
         hint = difflib.get_close_matches(strange[0], [*KINDS, *COLOURS, *STATES], 1)
@@ -103,7 +116,10 @@ def minigrid_map_code_from_words(description: str) -> int:
         )
     if len(kinds) != 1 or len(colours) > 1 or len(states) > 1 or (states and kinds != ["door"]):
         raise InputError(f"legend: {description!r} was given; {known}")
-    state = STATES[states[0]] if states else CLOSED if kinds == ["door"] else OPEN
+    content = minigrid_map_code_from_words(inside) if inside else NOTHING
+    if inside and (kinds != ["box"] or content & 15 not in (KEY, BALL)):
+        raise InputError(f"legend: {description!r} was given; {known}")
+    state = STATES[states[0]] if states else {"door": CLOSED, "box": content}.get(kinds[0], OPEN)
     return minigrid_map_code(KINDS[kinds[0]], COLOURS[(colours or [USUAL_COLOUR[kinds[0]]])[0]], state)
 
 

@@ -1,4 +1,4 @@
-"""MiniGrid in JAX, for maps given as text. Every step does the same as in Farama's package (docs/method.md)."""
+"""MiniGrid in JAX, for maps given as text."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,53 +12,27 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8, UInt16
 
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.maps import Map, MapPatch, PatchKind
+from alphamepol.environments.minigrid.drawing import draw_minigrid
 from alphamepol.environments.minigrid.map import (
-    BALL,
-    CLOSED,
     DOOR,
-    EMPTY,
     GOAL,
     GREEN_GOAL,
     GREY_WALL,
-    KEY,
     LAVA,
-    LOCKED,
     NOTHING,
-    OPEN,
-    UNSEEN,
     WALL,
     parse_minigrid_map,
 )
+from alphamepol.environments.minigrid.rules import (
+    VIEW,
+    MiniGridState,
+    begin_minigrid,
+    kind_of_minigrid_thing,
+    observe_minigrid,
+    step_minigrid,
+)
 from alphamepol.environments.tasks import EnvironmentReward, GoalCell, Task
 from alphamepol.errors import InputError
-
-LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
-VIEW = 7
-"""The width and height of the agent's view in cells. Its own cell belongs to the view."""
-MIDDLE = VIEW // 2
-OWN_CELL = np.outer(np.arange(VIEW) == MIDDLE, np.arange(VIEW) == VIEW - 1)
-"""The mask of the agent's own cell in its view: the middle of the last row. In its view, the agent looks up."""
-HEADING_VECTORS = np.array([(1, 0), (0, 1), (-1, 0), (0, -1)], np.int32)
-"""The step (column, row) in each direction. Direction 0 is east, and the others follow clockwise."""
-
-Code = UInt16[Array, "*cells"]
-
-
-class MiniGridState(eqx.Module):
-    """The state of a MiniGrid: the agent, and everything on the map that can change."""
-
-    position: Int[Array, "2"]
-    """The column and row of the agent."""
-    direction: Int[Array, ""]
-    """The direction in which the agent looks: 0 is east, and the others follow clockwise."""
-    cells: UInt16[Array, "rows columns"]
-    """The code of the object in each cell (`minigrid_map_code`)."""
-    carried: UInt16[Array, ""]
-    """The code of the object that the agent carries, or of an empty cell if the agent carries nothing."""
-    steps: Int[Array, ""]
-    """The number of steps since the start of the episode."""
-    reward: Float[Array, ""]
-    """MiniGrid's own reward for the step that led to this state: 1 − 0.9 · steps / max_steps for a goal, else 0."""
 
 
 class MiniGrid(CMP):
@@ -170,45 +144,15 @@ class MiniGrid(CMP):
 
     def reset(self, *, key: PRNGKeyArray) -> MiniGridState:
         """Return the initial state, which is always the same."""
-        nothing = jnp.array(NOTHING, jnp.uint16)
-        return MiniGridState(self.start, self.heading, self.cells, nothing, jnp.array(0, jnp.int32), jnp.array(0.0))
+        return begin_minigrid(self.cells, self.start, self.heading)
 
     def step(self, state: MiniGridState, action: Int[Array, ""], *, key: PRNGKeyArray) -> MiniGridState:
         """Turn, walk, or act on the cell in front of the agent, or behind it if the member is `backward`."""
-        turn = jnp.where(action == LEFT, 3, jnp.where(action == RIGHT, 1, 0))
-        sign = jnp.where(self.backward, -1, 1)
-        in_front = state.position + sign * jnp.asarray(HEADING_VECTORS)[state.direction]
-        column, row = in_front
-        thing = state.cells[row, column]
-        walks = (action == FORWARD) & minigrid_agent_can_overlap(thing)
-        takes = (action == PICKUP) & minigrid_agent_can_pick_up(thing) & (state.carried == NOTHING)
-        drops = (action == DROP) & (thing == NOTHING) & (state.carried != NOTHING)
-        left_there = jnp.where(takes, NOTHING, jnp.where(drops, state.carried, thing)).astype(jnp.uint16)
-        left_there = jnp.where(action == TOGGLE, toggle_minigrid_door(thing, state.carried), left_there)
-        carried = jnp.where(takes, thing, jnp.where(drops, NOTHING, state.carried)).astype(jnp.uint16)
-        steps = state.steps + 1
-        # The division is the only rounding. So the result is MiniGrid's float64 reward, to the last bit of float32.
-        worth = (10 * self.max_steps - 9 * steps).astype(float) / (10 * self.max_steps).astype(float)
-        return MiniGridState(
-            position=jnp.where(walks, in_front, state.position),
-            direction=(state.direction + turn) % 4,
-            cells=state.cells.at[row, column].set(left_there),
-            carried=carried,
-            steps=steps,
-            reward=jnp.where(walks & (kind_of_minigrid_thing(thing) == GOAL), worth, 0.0),
-        )
+        return step_minigrid(state, action, backward=self.backward, max_steps=self.max_steps)
 
     def observe(self, state: MiniGridState) -> UInt8[Array, "7 7 3"]:
-        """Return the agent's view: the kind, colour and state of the object in each cell, of shape (7, 7, 3).
-
-        The first axis grows to the agent's right, and the second grows towards the agent. Cells that the agent cannot
-        see are 0. The agent's own cell shows the object that it carries.
-        """
-        things = self._things_in_view(state)
-        shown = jnp.where(visible_minigrid_cells(minigrid_lets_light_through(things)), things, UNSEEN)
-        # `at[…].set` would take as long as the rest of this function on a CPU.
-        shown = jnp.where(OWN_CELL, state.carried, shown)
-        return jnp.stack([shown & 15, shown >> 4 & 7, shown >> 7], axis=-1).astype(jnp.uint8)
+        """Return the agent's view: the kind, colour and state of the object in each cell, of shape (7, 7, 3)."""
+        return observe_minigrid(state)
 
     def features(self, state: MiniGridState) -> Float[Array, "147"]:
         return self.observe(state).ravel().astype(float)
@@ -221,6 +165,10 @@ class MiniGrid(CMP):
     def place(self, state: MiniGridState) -> Float[Array, "2"]:
         """Return the cell (column, row) of the agent."""
         return state.position.astype(float)
+
+    def render(self, state: MiniGridState) -> UInt8[np.ndarray, "height width 3"]:
+        """Return a picture of a state, which looks as in Farama's package."""
+        return draw_minigrid(self.size, state)
 
     @property
     def map(self) -> Map:
@@ -290,74 +238,3 @@ class MiniGrid(CMP):
         if [int(column), int(row)] == self.start.tolist():
             return "where the agent starts; choose another cell"
         return None
-
-    def _things_in_view(self, state: MiniGridState) -> UInt16[Array, "7 7"]:
-        """Return the 7 × 7 cells in front of the agent, columns first, as if nothing was hidden."""
-        ahead = jnp.asarray(HEADING_VECTORS)[state.direction]
-        aside = jnp.stack([-ahead[1], ahead[0]])
-        i, j = jnp.meshgrid(jnp.arange(VIEW) - MIDDLE, VIEW - 1 - jnp.arange(VIEW), indexing="ij")
-        rows, columns = self.cells.shape
-        # Everything outside the map is wall, as is the border of the map. So the border replaces the outside.
-        column = jnp.clip(state.position[0] + i * aside[0] + j * ahead[0], 0, columns - 1)
-        row = jnp.clip(state.position[1] + i * aside[1] + j * ahead[1], 0, rows - 1)
-        return state.cells[row, column]
-
-
-def kind_of_minigrid_thing(thing: Code) -> UInt16[Array, "*cells"]:
-    return thing & 15
-
-
-def minigrid_agent_can_overlap(thing: UInt16[Array, ""]) -> Bool[Array, ""]:
-    """Tell whether the agent can walk onto an object."""
-    what = kind_of_minigrid_thing(thing)
-    return (what == EMPTY) | (what == GOAL) | (what == LAVA) | ((what == DOOR) & (thing >> 7 == OPEN))
-
-
-def minigrid_agent_can_pick_up(thing: UInt16[Array, ""]) -> Bool[Array, ""]:
-    return (kind_of_minigrid_thing(thing) == KEY) | (kind_of_minigrid_thing(thing) == BALL)
-
-
-def toggle_minigrid_door(thing: UInt16[Array, ""], carried: UInt16[Array, ""]) -> UInt16[Array, ""]:
-    """Return the code of an object after toggling it.
-
-    A door opens or closes. A locked door opens only if the agent carries the key of its colour. All other objects stay
-    as they are.
-    """
-    state, colour = thing >> 7, thing & (7 << 4)
-    unlocks = (kind_of_minigrid_thing(carried) == KEY) & (carried & (7 << 4) == colour)
-    opens = (state == CLOSED) | ((state == LOCKED) & unlocks)
-    after = jnp.where(opens, OPEN, jnp.where(state == OPEN, CLOSED, state)).astype(jnp.uint16)
-    return jnp.where(kind_of_minigrid_thing(thing) == DOOR, thing & 127 | after << 7, thing)
-
-
-def minigrid_lets_light_through(things: UInt16[Array, "7 7"]) -> Bool[Array, "7 7"]:
-    return (kind_of_minigrid_thing(things) != WALL) & ((kind_of_minigrid_thing(things) != DOOR) | (things >> 7 == OPEN))
-
-
-def visible_minigrid_cells(clear: Bool[Array, "7 7"]) -> Bool[Array, "7 7"]:
-    """Return which cells of the view the agent sees. `clear` marks the cells that it can see through.
-
-    This is MiniGrid's rule, which goes row by row away from the agent. In each row light spreads to the right first,
-    and then to the left. It spreads from every lit clear cell to its neighbour, to the cell ahead, and to the cell
-    ahead of the neighbour. A row is stored as seven bits of a number, so that a few shifts replace loops over cells.
-    """
-    places = jnp.arange(VIEW)
-    rows = jnp.sum(clear.astype(jnp.int32) << places[:, None], axis=0)
-    lit, seen = jnp.array(1 << MIDDLE), []
-    for row in reversed(range(VIEW)):
-        through = rows[row]
-        from_left = _spread_minigrid_light(lit & through, through, right=True) & ~(1 << VIEW - 1)
-        lit = lit | from_left << 1
-        from_right = _spread_minigrid_light(lit & through, through, right=False) & ~1
-        seen.append(lit | from_right >> 1)
-        lit = from_left | from_left << 1 | from_right | from_right >> 1
-    return jnp.stack(seen[::-1])[None, :] >> places[:, None] & 1 == 1
-
-
-def _spread_minigrid_light(sources: Int[Array, ""], through: Int[Array, ""], *, right: bool) -> Int[Array, ""]:
-    """Return all clear cells that light from the sources reaches within a row."""
-    for distance in (1, 2, 4):
-        shift = (lambda bits, by=distance: bits << by) if right else (lambda bits, by=distance: bits >> by)
-        sources = sources | through & shift(sources)
-        through = through & shift(through)
-    return sources
