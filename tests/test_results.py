@@ -100,7 +100,8 @@ def sentences(page: str) -> list[str]:
     if page == "README.md":
         verdicts = [claim["verdict"] for claim in json.loads((RESULTS / "claims.json").read_text())]
         holds, fails, undecided = (verdicts.count(one) for one in ("holds", "fails", "undecided"))
-        return [f"Of the paper's {len(verdicts)} claims, {holds} hold, {fails} fail and {undecided} are undecided"]
+        failing = f"{fails} fail{'s' * (fails == 1)}"
+        return [f"Of the paper's {len(verdicts)} claims, {holds} hold, {failing} and {undecided} are undecided"]
     if page == "docs/results.md":
         mepol, ours = "runs/multigrid-alpha-1-adcb75e3", "runs/multigrid-alpha-0.1"
         maps = means((mepol, "MG0"), (ours, "MG0"), (mepol, None), (ours, None))

@@ -9,7 +9,7 @@ import pytest
 from alphamepol import Evaluation, InputError, PretrainConfig
 from alphamepol.algorithms.trpo.config import TrpoConfig
 from alphamepol.estimation import statistics
-from alphamepol.estimation.statistics import Sample, contrast_statistic
+from alphamepol.estimation.statistics import Estimate, Sample, contrast_statistic
 from alphamepol.measuring.visits import VisitMap
 from alphamepol.reproduction.catalogue import catalogue_of_experiments, choose_from_catalogue
 from alphamepol.reproduction.claims import (
@@ -25,6 +25,7 @@ from alphamepol.reproduction.claims import (
 )
 from alphamepol.reproduction.paper.slope import slope_experiment_lower_tail
 from alphamepol.reproduction.planned import Finetuning, Pretraining
+from alphamepol.reproduction.report import report_claims_as_markdown, report_claims_table
 from alphamepol.reproduction.scale import Scale
 from alphamepol.reproduction.store import Stored
 
@@ -128,6 +129,63 @@ def test_an_interval_that_ends_at_its_limit_decides_nothing_and_says_so(monkeypa
     low, error = part.found.interval[0], part.found.simulation_errors[0]
     assert low - error < 0.6975 < low + error
     assert part.to_dict()["simulation_errors"] == list(part.found.simulation_errors)
+
+
+@pytest.mark.parametrize(
+    ("statement", "interval", "least", "most"),
+    [
+        # The interval must become half as wide: t/√n of 10 units is 0.715, and of 32 units 0.361, of 33 0.355.
+        (claim_above(WIDE, 0.0), (1.0, -1.0, 3.0), 33, 33),
+        (claim_below(WIDE, 2.0), (1.0, -1.0, 3.0), 33, 33),
+        (claim_alike(WIDE, LOW, within=1.0), (0.0, -2.0, 2.0), 33, 33),
+        # Above the upper limit of two: only this limit counts.
+        (claim_alike(WIDE, LOW, within=1.0), (2.0, 0.0, 4.0), 33, 33),
+        (claim_alike(WIDE, LOW, within=1.0), (-2.0, -4.0, 0.0), 33, 33),
+        # The nearer of two limits decides.
+        (claim_alike(WIDE, LOW, within=1.0), (0.5, -0.4, 1.5), 33, 33),
+        (claim_above(WIDE, 0.0), (1.0, -0.01, 2.0), 10, 11),
+    ],
+)
+def test_an_undecided_statement_says_how_many_seeds_would_decide_it(statement, interval, least, most) -> None:
+    value, low, high = interval
+    needed = statement.units_to_decide(Estimate(value, (low, high)), 10)
+    assert least <= needed <= most
+
+
+def test_a_number_at_its_limit_would_not_be_decided_by_more_seeds() -> None:
+    assert claim_above(WIDE, 1.0).units_to_decide(Estimate(1.0, (0.0, 2.0)), 10) is None
+
+
+def test_what_would_decide_a_claim_is_told() -> None:
+    (part,) = decide_claim(Claim("id", "says", (claim_greater(HIGH, WIDE),)), Everything()).parts
+    assert part.units == 4
+    assert part.units_needed > 4
+    assert part.power == f" About {part.units_needed} seeds, instead of 4, would be expected to decide it."
+    assert part.to_dict()["units_needed"] == part.units_needed
+    (part,) = decide_claim(Claim("id", "says", (claim_greater(HIGH, LOW),)), Everything()).parts
+    assert (part.power, part.units_needed) == ("", None)
+    (part,) = decide_claim(Claim("id", "says", (claim_greater(HIGH, LOW),)), Everything("3 of 9 epochs", 0.3)).parts
+    assert part.power == " First, the planned work has to be done."
+    two = claim_greater(numbers("one", 2, 3), numbers("other", 1, 2))
+    (part,) = decide_claim(Claim("id", "says", (two,)), Everything()).parts
+    assert part.power == " An interval needs at least 3 seeds."
+    (part,) = decide_claim(Claim("id", "says", (two,)), Nothing()).parts
+    assert part.power == " It needs gridworld-slope-alpha-0.2; gridworld-slope-alpha-0.2."
+
+
+def test_an_earlier_reading_is_decided_and_shown_beside_the_present_one() -> None:
+    earlier = Claim("id", "LOW is above HIGH.", (claim_greater(LOW, HIGH),))
+    claim = Claim("id", "HIGH is above LOW.", (claim_greater(HIGH, LOW),), quote="higher", earlier=earlier)
+    decision = decide_claim(claim, Everything())
+    assert (decision.verdict, decision.earlier.verdict) == ("holds", "fails")
+    written = decision.to_dict()
+    assert (written["verdict"], written["earlier"]["verdict"], written["quote"]) == ("holds", "fails", "higher")
+    markdown = report_claims_as_markdown([decision])
+    assert '- `id`: holds. HIGH is above LOW. The paper says: "higher".' in markdown
+    assert "The earlier reading: fails. LOW is above HIGH." in " ".join(markdown.split())
+    assert "| `id` | holds | 1 | 0 | 0 |" in markdown
+    page = str(report_claims_table([decision]))
+    assert "The earlier reading: fails." in page
 
 
 def test_a_claim_fails_with_one_statement_and_holds_with_all() -> None:

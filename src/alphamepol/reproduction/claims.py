@@ -2,15 +2,19 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
+from jaxtyping import Float
 
 from alphamepol.errors import InputError
+from alphamepol.estimation.power import units_for_narrower_interval
 from alphamepol.estimation.statistics import (
+    FEWEST,
     RESAMPLES,
     Estimate,
     Sample,
@@ -80,6 +84,23 @@ class Statement:
         assert self.above is not None
         return "holds" if low > self.above else "fails" if high <= self.above else "undecided"
 
+    def units_to_decide(self, found: Estimate, units: int) -> int | None:
+        """Return with how many seeds or tasks the statement would be expected to be decided; None if with too many.
+
+        The estimate and the spread between units are taken to stay as they are. The verdict is then the one that the
+        estimate alone would give.
+        """
+        assert found.interval is not None
+        limits = [limit for limit in (self.above, self.below) if limit is not None]
+        if self.within is not None:
+            limits = [-self.within, self.within]
+            if abs(found.value) > self.within:
+                limits = [math.copysign(self.within, found.value)]  # the interval must only leave the nearer limit
+        low, high = found.interval
+        widths = [found.value - low if limit < found.value else high - found.value for limit in limits]
+        ratios = [abs(found.value - limit) / max(width, 1e-12) for limit, width in zip(limits, widths, strict=True)]
+        return units_for_narrower_interval(units, min(1.0, *ratios))
+
     @property
     def rule(self) -> str:
         if self.within is not None:
@@ -95,11 +116,16 @@ class Claim:
     says: str
     """The finding in a sentence."""
     statements: tuple[Statement, ...]
+    quote: str = ""
+    """The words of the paper, where the finding depends on them."""
+    earlier: "Claim | None" = None
+    """The reading of an earlier version, if the reading was changed after results were known. Reports show both."""
 
     @property
     def runs(self) -> list[Planned]:
-        """The runs that decide the claim, each once."""
-        return list(dict.fromkeys(q.run for statement in self.statements for _, q in statement.terms))
+        """The runs that decide the claim and its earlier reading, each once."""
+        own = [quantity.run for statement in self.statements for _, quantity in statement.terms]
+        return list(dict.fromkeys([*own, *(self.earlier.runs if self.earlier else ())]))
 
 
 @dataclass(frozen=True)
@@ -118,6 +144,34 @@ class JudgedStatement:
     """The runs that are not in the folder, or that did not keep the numbers that the statement needs."""
     shortfalls: tuple[str, ...]
     """For each run that is shorter than planned: its name and its amounts, e.g. `multigrid-alpha-1: 2 of 10 seeds`."""
+    units: int = 0
+    """The number of seeds or of tasks behind the interval, whichever is smaller."""
+    has_tasks: bool = False
+
+    @property
+    def units_needed(self) -> int | None:
+        """How many seeds (and tasks) would be expected to decide an undecided statement; None if that is not known."""
+        if self.verdict != "undecided" or self.found is None or self.found.interval is None:
+            return None
+        return self.statement.units_to_decide(self.found, self.units)
+
+    @property
+    def power(self) -> str:
+        """A sentence about what would be expected to decide an undecided statement; empty if it is decided."""
+        if self.verdict != "undecided":
+            return ""
+        if self.missing:
+            return f" It needs {'; '.join(self.missing)}."
+        what = "seeds and tasks" if self.has_tasks else "seeds"
+        if self.found is None or self.found.interval is None:
+            more = f" An interval needs at least {FEWEST} {what}."
+        elif self.units_needed is None:
+            more = f" The number is so near its limit that more {what} would not be expected to decide it."
+        elif self.units_needed > self.units:
+            more = f" About {self.units_needed} {what}, instead of {self.units}, would be expected to decide it."
+        else:
+            more = ""
+        return " First, the planned work has to be done." * bool(self.shortfalls) + more
 
     @property
     def precision(self) -> str:
@@ -144,6 +198,8 @@ class JudgedStatement:
                 for quantity, mean, iqm in self.terms
             ],
             "probability_of_improvement": self.improvement and self.improvement.to_dict(),
+            "units": self.units,
+            "units_needed": self.units_needed,
             "missing": list(self.missing),
             "shortfalls": list(self.shortfalls),
         }
@@ -155,6 +211,8 @@ class Decision:
 
     claim: Claim
     parts: tuple[JudgedStatement, ...]
+    earlier: "Decision | None" = None
+    """The decision on the earlier reading of the claim, if it has one."""
 
     @property
     def verdict(self) -> Verdict:
@@ -168,12 +226,17 @@ class Decision:
         return not any(part.missing for part in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
+        described = {
             "id": self.claim.id,
             "claim": self.claim.says,
             "verdict": self.verdict,
             "statements": [part.to_dict() for part in self.parts],
         }
+        if self.claim.quote:
+            described["quote"] = self.claim.quote
+        if self.earlier is not None:
+            described["earlier"] = {name: value for name, value in self.earlier.to_dict().items() if name != "id"}
+        return described
 
 
 @runtime_checkable
@@ -187,7 +250,8 @@ class FindsRuns(Protocol):
 
 def decide_claim(claim: Claim, store: FindsRuns) -> Decision:
     """Decide a claim from the runs in the folder."""
-    return Decision(claim, tuple(_judge_claim_statement(statement, store) for statement in claim.statements))
+    parts = tuple(_judge_claim_statement(statement, store) for statement in claim.statements)
+    return Decision(claim, parts, claim.earlier and decide_claim(claim.earlier, store))
 
 
 def _judge_claim_statement(statement: Statement, store: FindsRuns) -> JudgedStatement:
@@ -226,7 +290,11 @@ def _judge_claim_statement(statement: Statement, store: FindsRuns) -> JudgedStat
     improvement = None
     if [factor for factor, _, _ in samples] == [1.0, -1.0]:
         improvement = probability_of_improvement(samples[0][2], samples[1][2])
-    return JudgedStatement(statement, verdict, sum_of_means, terms, improvement, (), shortfalls)
+    units = min(sample.units for _, _, sample in samples)
+    has_tasks = any(sample.task_count > 1 for _, _, sample in samples)
+    return JudgedStatement(
+        statement, verdict, sum_of_means, terms, improvement, (), shortfalls, units=units, has_tasks=has_tasks
+    )
 
 
 def _read_claimed_sample(quantity: Quantity, stored: Stored) -> Sample:
@@ -295,7 +363,19 @@ def claimed_final_return(run: Finetuning) -> Quantity:
     )
 
 
+def claimed_mean_return(run: Finetuning) -> Quantity:
+    """Return the mean of the returns over all iterations of fine-tuning, of every task and seed."""
+
+    def read(stored: Stored) -> Sample:
+        return Sample.of_tasks(_claimed_returns(stored).mean(axis=2).T, stored.policies)
+
+    return Quantity(f"the mean return over fine-tuning {run.label} in {run.member}", run, read)
+
+
 def claimed_returns_at(stored: Stored, iteration: int) -> Sample:
     """Return the returns at an iteration of fine-tuning, of every task and seed."""
-    by_seed = stored.summary.get("returns_by_seed") or [stored.summary["returns"]]
-    return Sample.of_tasks(np.array(by_seed, float)[:, :, iteration].T, stored.policies)
+    return Sample.of_tasks(_claimed_returns(stored)[:, :, iteration].T, stored.policies)
+
+
+def _claimed_returns(stored: Stored) -> Float[np.ndarray, "seeds tasks iterations"]:
+    return np.array(stored.summary.get("returns_by_seed") or [stored.summary["returns"]], float)

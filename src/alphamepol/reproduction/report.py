@@ -98,30 +98,42 @@ def report_claims_as_markdown(decisions: Sequence[Decision]) -> str:
         verdicts = [part.verdict for part in decision.parts]
         counts = (str(verdicts.count(verdict)) for verdict in MARKS)
         rows.append(f"| `{decision.claim.id}` | {decision.verdict} | {' | '.join(counts)} |")
-        items.append(_report_markdown_item(f"`{decision.claim.id}`: {decision.verdict}. {decision.claim.says}"))
+        said = f"`{decision.claim.id}`: {decision.verdict}. {decision.claim.says}"
+        quoted = f' The paper says: "{decision.claim.quote}".' if decision.claim.quote else ""
+        items.append(_report_markdown_item(said + quoted))
         items += _report_numbers_as_markdown(decision)
+        if decision.earlier is not None:
+            items.append(_report_markdown_item(_report_earlier_reading(decision.earlier), level=1))
+            items += _report_numbers_as_markdown(decision.earlier, level=2)
     return "\n".join([*rows, "", *items]) + "\n"
 
 
-def _report_numbers_as_markdown(decision: Decision) -> list[str]:
+def _report_earlier_reading(earlier: Decision) -> str:
+    return (
+        f"An earlier version of this project read the claim more strictly, and changed the reading after the results "
+        f"were known. The earlier reading: {earlier.verdict}. {earlier.claim.says}"
+    )
+
+
+def _report_numbers_as_markdown(decision: Decision, level: int = 1) -> list[str]:
     """Return the items below a claim: its statements with their numbers, missing runs, and runs that are shorter."""
     items: list[str] = []
     for part in decision.parts:
         if part.found is None or not _matters_in_report(part):
             continue
-        items.append(_report_markdown_item(_report_statement_in_short(part), level=1))
+        items.append(_report_markdown_item(_report_statement_in_short(part), level))
         # The sentence has the means of two terms. More than two means need names to be understood.
         for quantity, mean, _ in part.terms if len(part.terms) > 2 else ():
             named = f"The mean of {quantity.name} is {text_of_statistic(mean.value)}."
-            items.append(_report_markdown_item(named, level=2))
+            items.append(_report_markdown_item(named, level + 1))
     if steps := sum(not _matters_in_report(part) for part in decision.parts):
         held = f"Holds: none of the {steps} steps between the two ends goes back by more than the tolerance."
-        items.append(_report_markdown_item(held, level=1))
+        items.append(_report_markdown_item(held, level))
     missing = dict.fromkeys(name for part in decision.parts for name in part.missing)
     short = dict.fromkeys(said for part in decision.parts for said in part.shortfalls)
-    items += [_report_markdown_item(f"A run is missing: {name}.", level=1) for name in missing]
+    items += [_report_markdown_item(f"A run is missing: {name}.", level) for name in missing]
     for name, _, amounts in (said.partition(": ") for said in short):
-        items.append(_report_markdown_item(f"The run {name} is shorter than planned: {amounts}.", level=1))
+        items.append(_report_markdown_item(f"The run {name} is shorter than planned: {amounts}.", level))
     return items
 
 
@@ -149,27 +161,34 @@ def _report_statement_in_short(part: JudgedStatement) -> str:
     assert part.found is not None
     said = f"{part.verdict.capitalize()}: {part.statement.says}."
     if len(part.terms) == 1:
-        return f"{said} The mean is {part.terms[0][1].text}.{part.precision}"
+        return f"{said} The mean is {part.terms[0][1].text}.{part.precision}{part.power}"
     means = " and ".join(text_of_statistic(mean.value) for _, mean, _ in part.terms)
     shown = f" The means are {means}, and the" if len(part.terms) == 2 else " The"
-    return f"{said}{shown} difference is {part.found.text}.{part.precision}"
+    return f"{said}{shown} difference is {part.found.text}.{part.precision}{part.power}"
 
 
 def report_claims_table(decisions: Sequence[Decision]) -> Html:
     rows = []
     for decision in decisions:
         verdict = decision.verdict
-        missing = dict.fromkeys(name for part in decision.parts for name in part.missing)
-        shown_parts = [part for part in decision.parts if part.found is not None and _matters_in_report(part)]
-        said = [_report_statement(part) for part in shown_parts]
-        if steps := sum(not _matters_in_report(part) for part in decision.parts):
-            held = f" none of the {steps} steps between the two ends goes back by more than the tolerance"
-            said.append(join_html(html_marked("holds", MARKS["holds"]), held))
-        if missing:
-            said.append(join_html(f"missing runs: {'; '.join(missing)}"))
+        said = [decision.claim.says, html_bullets(_report_statements(decision))]
+        if decision.earlier is not None:
+            said += [_report_earlier_reading(decision.earlier), html_bullets(_report_statements(decision.earlier))]
         badge = html_marked(f"verdict {verdict}", f"{MARKS[verdict]} {verdict}")
-        rows.append((html_code(decision.claim.id), badge, join_html(decision.claim.says, html_bullets(said))))
+        rows.append((html_code(decision.claim.id), badge, join_html(*said)))
     return html_table(("claim", "verdict", "the claim of the paper, and the results of the runs"), rows)
+
+
+def _report_statements(decision: Decision) -> list[Html]:
+    missing = dict.fromkeys(name for part in decision.parts for name in part.missing)
+    shown_parts = [part for part in decision.parts if part.found is not None and _matters_in_report(part)]
+    said = [_report_statement(part) for part in shown_parts]
+    if steps := sum(not _matters_in_report(part) for part in decision.parts):
+        held = f" none of the {steps} steps between the two ends goes back by more than the tolerance"
+        said.append(join_html(html_marked("holds", MARKS["holds"]), held))
+    if missing:
+        said.append(join_html(f"missing runs: {'; '.join(missing)}"))
+    return said
 
 
 def _report_statement(part: JudgedStatement) -> Html:
@@ -179,8 +198,8 @@ def _report_statement(part: JudgedStatement) -> Html:
     improved = f", probability of improvement {part.improvement.value:.2f}" if part.improvement else ""
     short = f". Shorter than planned: {'; '.join(part.shortfalls)}" if part.shortfalls else ""
     found = f" {part.statement.says}: {means}{difference}{improved}{short}"
-    if part.precision:
-        found += f".{part.precision}"
+    if part.precision or part.power:
+        found += f".{part.precision}{part.power}"
     return join_html(html_marked(part.verdict, MARKS[part.verdict]), found)
 
 

@@ -82,6 +82,8 @@ def reproduce(
     _say_of_reproduction(console, store.problems)
     if dry_run:
         console.print(_table_of_runs_to_reproduce(runs, store))
+        for sentence in _sentences_about_undecided([decide_claim(claim, store) for claim in claims]):
+            say_in_terminal(console, sentence)
         return
     with folder_lock_held(folder), interrupts() as received:
         write_atomically(reproduction_scale_file(folder), to_json({"scale": scale}))
@@ -184,6 +186,16 @@ def _table_of_runs_to_reproduce(runs: Sequence[Planned], store: Store) -> Table:
         rows.append((run.name, str(run.config.seeds), _state_of_run_to_reproduce(run, store), time))
     total = "all runs that are left", "", "", f"about {duration(left)}"
     return plain_table("runs", ("run", "seeds", "state", "time"), rows, left=("run", "state"), total=total)
+
+
+def _sentences_about_undecided(decisions: Sequence[Decision]) -> list[str]:
+    """Return what would be expected to decide each statement that the runs in the folder leave undecided."""
+    return [
+        f"{decision.claim.id}: undecided that {part.statement.says}.{part.power}"
+        for decision in decisions
+        for part in decision.parts
+        if part.found is not None and part.verdict == "undecided"
+    ]
 
 
 def _state_of_run_to_reproduce(run: Planned, store: Store) -> str:
