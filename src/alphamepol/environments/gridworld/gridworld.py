@@ -4,7 +4,9 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
+from itertools import pairwise
 
+import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -20,6 +22,8 @@ MAX_STEP = 0.2
 """Δ: the largest displacement per axis that an action can cause."""
 
 SLOPE_DEVIATION = MAX_STEP / 20
+SHORTEST_WAY = 1e-7
+"""The length along an axis below which a way counts as standing still on this axis."""
 START_WEST, START_EAST, START_SOUTH, START_NORTH = -1.0, -0.5, 0.5, 1.0
 DIRECTIONS = {
     "north": (0.0, 1.0),
@@ -51,6 +55,8 @@ class Gridworld(CMP):
       random length on both axes.
     - `slope_mean`: the mean length that the slope adds to every step. The default is 0.1.
     - `slope_above`: the smallest y at which the slope acts: −1 (the default) is everywhere, 0 is the north half.
+    - `solid`: if True, the point never passes through a wall. If False (the default, as in the paper), only the end of
+      a step is tested, so that the point can jump over walls that are thinner than a step.
 
     **Raises**
 
@@ -79,9 +85,17 @@ class Gridworld(CMP):
     slope_direction: Float[Array, "2"]
     slope_mean: Float[Array, ""]
     slope_above: Float[Array, ""]
+    solid: bool = eqx.field(static=True)
+    """True if walls are tested along the whole step."""
 
     def __init__(
-        self, layout: str, *, slope: str | None = None, slope_mean: float = MAX_STEP / 2, slope_above: float = -1.0
+        self,
+        layout: str,
+        *,
+        slope: str | None = None,
+        slope_mean: float = MAX_STEP / 2,
+        slope_above: float = -1.0,
+        solid: bool = False,
     ):
         walls = parse_gridworld_layout(layout)
         if not np.any(_gridworld_start_areas(*walls.shape) * ~walls):
@@ -94,6 +108,32 @@ class Gridworld(CMP):
         self.slope_direction = jnp.array(DIRECTIONS[slope] if slope else (0.0, 0.0), float)
         self.slope_mean = jnp.array(slope_mean if slope else 0.0, float)
         self.slope_above = jnp.array(slope_above, float)
+        self.solid = solid
+
+    @classmethod
+    def of_walls(
+        cls,
+        walls: Bool[Array, "rows columns"],
+        slope_direction: Float[Array, "2"],
+        slope_mean: Float[Array, ""],
+        slope_above: Float[Array, ""],
+        *,
+        solid: bool,
+    ) -> "Gridworld":
+        """Return a gridworld from arrays, which may be traced by JAX. Nothing is checked.
+
+        `slope_direction` may be any vector. Its length multiplies the length of the slope.
+        """
+        made = object.__new__(cls)
+        for name, value in (
+            ("walls", walls),
+            ("slope_direction", slope_direction),
+            ("slope_mean", slope_mean),
+            ("slope_above", slope_above),
+            ("solid", solid),
+        ):
+            object.__setattr__(made, name, value)
+        return made
 
     @property
     def observation_space(self) -> gymnasium.spaces.Box:
@@ -137,11 +177,11 @@ class Gridworld(CMP):
         """Move by the clipped action plus the slope. Turn at the outer border, and bounce off inner walls."""
         slope_key, bounce_key = jax.random.split(key)
         displacement = jnp.clip(action, -MAX_STEP, MAX_STEP) + self.slope(state, key=slope_key)
-        target = turn_at_gridworld_border(state, displacement)
+        way = turn_at_gridworld_border(state, displacement)
         back = jax.random.uniform(bounce_key, (2,), maxval=MAX_STEP / 2)
         bounced = jnp.clip(state - jnp.sign(displacement) * back, -1.0, 1.0)
-        in_front_of_wall = jnp.where(self.is_wall(bounced), state, bounced)
-        return jnp.where(self.is_wall(target), in_front_of_wall, target)
+        in_front_of_wall = jnp.where(self._meets_wall((state, bounced)), state, bounced)
+        return jnp.where(self._meets_wall((state, *way)), in_front_of_wall, way[-1])
 
     def observe(self, state: Position) -> Float[Array, "2"]:
         return state
@@ -167,6 +207,14 @@ class Gridworld(CMP):
         column = jnp.sum(position[0] >= _gridworld_cell_edges(columns, upward=True))
         row = jnp.sum(position[1] <= _gridworld_cell_edges(rows, upward=False))
         return self.walls[row, column]
+
+    def _meets_wall(self, way: Sequence[Position]) -> Bool[Array, ""]:
+        """Tell whether a way ends in a wall or, if walls are solid, whether any part of it is in a wall."""
+        met = self.is_wall(way[-1])
+        if self.solid:
+            for start, end in pairwise(way):
+                met |= gridworld_segment_meets_wall(self.walls, start, end)
+        return met
 
     def draw_place(self, *, key: PRNGKeyArray) -> Position:
         """Draw a position uniformly from the free space.
@@ -196,13 +244,47 @@ def _gridworld_has_wall(member: Gridworld, place: Float[Array | np.ndarray, "2"]
     return member.is_wall(jnp.asarray(place))
 
 
-def turn_at_gridworld_border(position: Position, displacement: Float[Array, "2"]) -> Position:
-    """Return the position after a displacement that the outer border may turn.
+def gridworld_segment_meets_wall(walls: Bool[Array, "rows columns"], start: Position, end: Position) -> Bool[Array, ""]:
+    """Tell whether a straight line meets a wall. A line that only touches the corner of a wall meets it, too.
+
+    The line is in a column of cells between two fractions of its length, and likewise in a row. It is in a cell if
+    these two intervals have a common part.
+    """
+    rows, columns = walls.shape
+    into_column, out_of_column = _gridworld_fractions_in_strips(start[0], end[0], columns)
+    into_row, out_of_row = _gridworld_fractions_in_strips(-start[1], -end[1], rows)
+    into = jnp.maximum(into_row[:, None], into_column[None, :])
+    out_of = jnp.minimum(out_of_row[:, None], out_of_column[None, :])
+    # A point that begins on the edge of a wall and moves away from it does not meet this wall.
+    return jnp.any(walls & (into <= out_of) & (out_of > 0))
+
+
+def _gridworld_fractions_in_strips(
+    start: Float[Array, ""], end: Float[Array, ""], count: int
+) -> tuple[Float[Array, " strips"], Float[Array, " strips"]]:
+    """Return the fractions of a way at which it enters and leaves each of `count` equal strips of [−1, 1].
+
+    The first fraction is above the second for a strip that the way does not meet.
+    """
+    edges = jnp.linspace(-1.0, 1.0, count + 1)
+    moved = end - start
+    still = jnp.abs(moved) < SHORTEST_WAY
+    fractions = (edges - start) / jnp.where(still, 1.0, moved)
+    low, high = jnp.minimum(fractions[:-1], fractions[1:]), jnp.maximum(fractions[:-1], fractions[1:])
+    inside = (edges[:-1] <= start) & (start <= edges[1:])
+    low = jnp.where(still, jnp.where(inside, 0.0, jnp.inf), low)
+    high = jnp.where(still, jnp.where(inside, 1.0, -jnp.inf), high)
+    return jnp.maximum(low, 0.0), jnp.minimum(high, 1.0)
+
+
+def turn_at_gridworld_border(position: Position, displacement: Float[Array, "2"]) -> tuple[Position, ...]:
+    """Return the corners and the end of the way of a displacement that the outer border may turn.
 
     The point moves up to the border. There, the magnitudes of the two components of the remaining displacement are
     swapped. The remaining displacement keeps its direction along the border and points inward across it. A corner
     turns it twice.
     """
+    way = []
     for _ in range(4):
         target = position + displacement
         outside = jnp.abs(target) > 1.0
@@ -219,7 +301,8 @@ def turn_at_gridworld_border(position: Position, displacement: Float[Array, "2"]
         turned = jnp.abs(left[::-1]) * jnp.where(across, -border, along_sign)
         position = jnp.clip(crossing, -1.0, 1.0)
         displacement = jnp.where(crosses, turned, 0.0)
-    return position
+        way.append(position)
+    return tuple(way)
 
 
 @cache
