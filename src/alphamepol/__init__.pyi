@@ -23,6 +23,7 @@ from .checking.diagnose import diagnose as diagnose
 from .checking.diagnosis_types import Diagnosis as Diagnosis
 from .environments.cmp import CMP as CMP
 from .environments.environment_class import EnvironmentClass as EnvironmentClass
+from .environments.generated.generated_class import generated_class as generated_class
 from .environments.gridworld.gridworld import Gridworld as Gridworld
 from .environments.gymnasium.gymnasium_class import gymnasium_class as gymnasium_class
 from .environments.host import HostClass as HostClass

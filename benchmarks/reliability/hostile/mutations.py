@@ -356,6 +356,8 @@ def _add_picture(folder: Path, place: Place, chance: random.Random) -> str:
         return "picture: none"
     figures.mkdir(exist_ok=True)
     path = figures / chance.choice(("z.png", "a b.png", "<img>.png", "$x.png"))
+    if os.path.lexists(path) and not path.is_dir():
+        path.unlink()  # an earlier change may have made it a pipe, for which writing would wait for ever
     path.write_bytes(b"no picture")
     if chance.random() < 0.3:
         os.truncate(path, chance.choice((2**26, LARGEST)))

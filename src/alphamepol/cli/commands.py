@@ -183,6 +183,11 @@ class Evaluate:
     If it is not given, the final policy is used, or the newest checkpoint of a run that has not ended."""
     batches: int = 40
     """The number of mini-batches that are sampled in each member."""
+    members: str = "unseen"
+    """The members of a generated class:
+    unseen: its named members, which nobody has trained on;
+    200, or another number: so many unseen members;
+    seen: members of the training stream."""
     folder: Path | None = None
     """The folder of the results. If it is not given, RUN/evaluation-CLASS is used.
     For several runs, runs/evaluation-CLASS-RUN-RUN is used."""
@@ -203,6 +208,7 @@ class Evaluate:
             encoder_seed=self.encoder_seed,
             checkpoint=self.checkpoint,
             batches=self.batches,
+            members=self.members,
             folder=self.folder,
             physics=self.physics,
         )

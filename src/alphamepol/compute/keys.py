@@ -38,6 +38,8 @@ NETWORK_TRUNK = 1 << 30
 """The salt for the convolutions of critics and discriminators, which keeps them independent of the layers."""
 FINETUNING = 1 << 30
 """The salt for fine-tuning, which keeps it independent of pre-training with the same seed. The task number is added."""
+TEST_MEMBERS, TRAINING_MEMBERS = 1 << 28, 1 << 29
+"""The salts of the two streams of a generated class, which keep its members for evaluation apart from training."""
 GOALS = FINETUNING - 1
 """The salt for drawing goals."""
 

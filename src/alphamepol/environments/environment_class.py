@@ -16,6 +16,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from alphamepol.compute.trees import stack_trees, take_from_trees
 from alphamepol.environments.cmp import CMP
+from alphamepol.environments.generated.member_generator import MemberGenerator
 from alphamepol.errors import InputError
 from alphamepol.files.arrays import pack_arrays
 from alphamepol.files.json_files import from_json, to_json
@@ -23,6 +24,8 @@ from alphamepol.files.names import WIDTH, name_as_text
 from alphamepol.settings.run import PhysicsKind
 
 AnyMember = TypeVar("AnyMember", bound=CMP)
+GENERATED_PARTS = ("worst tenth", "middle", "best tenth")
+"""The parts of a generated class whose entropies metrics report: of its mini-batches, ordered by entropy."""
 
 
 class EnvironmentClass(eqx.Module, Generic[AnyMember]):
@@ -65,14 +68,21 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
     """The distribution p_M: one probability per member."""
     name: str = eqx.field(static=True)
     """The name of the class in reports."""
+    generator: MemberGenerator | None = eqx.field(static=True)
+    """The rule that draws members for training; None if training draws the named members (`generated_class`)."""
 
     def __init__(
-        self, members: Mapping[str, AnyMember], probabilities: Sequence[float] | None = None, name: str = "custom"
+        self,
+        members: Mapping[str, AnyMember],
+        probabilities: Sequence[float] | None = None,
+        name: str = "custom",
+        generator: MemberGenerator | None = None,
     ):
         if not members:
             raise InputError("members: a class needs at least one member")
         self.names = check_member_names(members)
         self.name = name
+        self.generator = generator
         self.members = _stack_members_of_class(members)
         uniform = [1.0 / len(members)] * len(members)
         self.probabilities = check_class_probabilities(uniform if probabilities is None else probabilities, self.names)
@@ -84,8 +94,9 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
         return len(self.names)
 
     def __getitem__(self, which: str | int | np.integer | Int[Array, ""]) -> AnyMember:
-        number = which if isinstance(which, Tracer) else find_member_of_class(which, self.names, self.name)
-        return take_from_trees(self.members, number)
+        if not isinstance(which, Tracer):
+            return take_from_trees(self.members, find_member_of_class(which, self.names, self.name))
+        return take_from_trees(self.members, which) if self.generator is None else self.generator(which)
 
     def index(self, name: str) -> int:
         """Return the number of the member with this name. Raises an `InputError` if there is no such member."""
@@ -93,6 +104,8 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
 
     def with_probabilities(self, probabilities: Sequence[float]) -> "EnvironmentClass[AnyMember]":
         """Return a class with the same members and other probabilities."""
+        if self.generator is not None:
+            raise InputError("probabilities: a generated class draws its members itself; leave them out")
         return EnvironmentClass({name: self[name] for name in self.names}, probabilities, name=self.name)
 
     def with_physics(self, physics: PhysicsKind) -> "EnvironmentClass[AnyMember]":
@@ -102,7 +115,18 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
 
     def renamed(self, name: str) -> "EnvironmentClass[AnyMember]":
         """Return the same class under another name."""
-        return EnvironmentClass({name: self[name] for name in self.names}, self.probabilities, name=name)
+        members = {name: self[name] for name in self.names}
+        return EnvironmentClass(members, self.probabilities, name=name, generator=self.generator)
+
+    @property
+    def distribution(self) -> "tuple[float, ...] | MemberGenerator":
+        """The distribution that training draws the numbers of members from (`draw_members_of_class`)."""
+        return self.generator or self.probabilities
+
+    @property
+    def reported_names(self) -> tuple[str, ...]:
+        """The names under which metrics report entropies: those of the members, or of parts of a generated class."""
+        return GENERATED_PARTS if self.generator else self.names
 
     @property
     def fingerprint(self) -> str:
@@ -110,7 +134,8 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
 
         A run that is resumed compares this hash, to notice members that have changed but kept their names.
         """
-        return hashlib.sha256(pack_arrays(self.members, {})).hexdigest()
+        streams = "" if self.generator is None else f"{self.generator.seed} {self.generator.training}"
+        return hashlib.sha256(pack_arrays(self.members, {}) + streams.encode()).hexdigest()
 
 
 def repr_of_class(environment_class: Any, most: int = 20) -> str:
@@ -153,9 +178,18 @@ def find_member_of_class(which: str | int | np.integer | Array, names: Sequence[
     return number
 
 
-def draw_members_of_class(probabilities: Sequence[float], count: int, *, key: PRNGKeyArray) -> Int[Array, " count"]:
+def draw_members_of_class(
+    distribution: Sequence[float] | MemberGenerator, count: int, *, key: PRNGKeyArray
+) -> Int[Array, " count"]:
     """Draw the numbers of `count` members, independently, from p_M."""
-    return jax.random.choice(key, len(probabilities), (count,), p=jnp.array(probabilities))
+    if isinstance(distribution, MemberGenerator):
+        return distribution.draw_numbers(count, key=key)
+    return jax.random.choice(key, len(distribution), (count,), p=jnp.array(distribution))
+
+
+def name_of_member(number: int, names: Sequence[str]) -> str:
+    """Return the name of a member for a message. Members of a training stream have a number instead."""
+    return names[number] if number < len(names) else f"training member {number}"
 
 
 def check_class_probabilities(probabilities: Sequence[float], names: Sequence[str]) -> tuple[float, ...]:

@@ -260,6 +260,21 @@ class HostClass:
         return HostClass(members, self.fleet, self.probabilities, name, self.description)
 
     @property
+    def generator(self) -> None:
+        """None: a host class is not generated."""
+        return None
+
+    @property
+    def distribution(self) -> tuple[float, ...]:
+        """The distribution that training draws the numbers of members from: p_M."""
+        return self.probabilities
+
+    @property
+    def reported_names(self) -> tuple[str, ...]:
+        """The names under which metrics report entropies: those of the members."""
+        return self.names
+
+    @property
     def fingerprint(self) -> str:
         """The SHA-256 hash of what is known of the members without running them, and of the description.
 

@@ -14,6 +14,7 @@ from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.presets import preset, usual_preset
 from alphamepol.algorithms.alphamepol.start import untrained_start_policies
 from alphamepol.compute.devices import device_name
+from alphamepol.environments.generated.generated_class import class_of_shown_members
 from alphamepol.environments.horizons import check_horizon
 from alphamepol.environments.host import AnyClass, remark_about_class
 from alphamepol.environments.make import make_class
@@ -72,6 +73,7 @@ def evaluate(
     encoder_seed: int | None = None,
     checkpoint: int | None = None,
     batches: int = 40,
+    members: str = "unseen",
     folder: str | Path | None = None,
     physics: PhysicsKind = "auto",
     quiet: bool = False,
@@ -98,6 +100,8 @@ def evaluate(
     - `checkpoint`: the number of steps after which the given runs saved the policies to evaluate. The default is the
       final policies, or the newest checkpoint of a run that has not ended.
     - `batches`: the number of mini-batches in each member.
+    - `members`: the members of a generated class to evaluate in: "unseen" for its named members, which nobody has
+      trained on, a number such as "200" for so many unseen members, or "seen" for members of the training stream.
     - `folder`: the folder for the files. By default it is `RUN/evaluation-CLASS` for a run,
       `FILE-evaluation-CLASS` beside a policy file, and `runs/evaluation-CLASS-RUN-RUN` for several runs.
     - `physics`: the engine that steps a class of MuJoCo models: `"cpu"`, `"gpu"` or `"auto"` (see `mujoco_class`).
@@ -144,7 +148,7 @@ def evaluate(
         evaluation_batches=batches,
     )
     config.check()
-    environment_class = make_class(environment_class, physics=physics)
+    environment_class = class_of_shown_members(make_class(environment_class, physics=physics), members)
     check_horizon(environment_class, config.horizon)
     sources = [_source_to_evaluate(source, environment_class, config) for source in sources]
     path = Path(folder) if folder else _default_folder_of_evaluate(sources, class_name)

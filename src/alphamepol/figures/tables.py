@@ -10,7 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from alphamepol.environments.host import AnyClass
-from alphamepol.estimation.statistics import Estimate, estimate_of_minibatches, text_of_statistic
+from alphamepol.estimation.statistics import (
+    Estimate,
+    Sample,
+    estimate_of_minibatches,
+    estimate_statistic,
+    text_of_statistic,
+)
 from alphamepol.files.names import WIDTH, name_as_text
 from alphamepol.measuring.exploration import Evaluation
 
@@ -63,6 +69,8 @@ def evaluation_table(evaluation: Evaluation, title: str) -> Table:
     _add_rest_to_table(table, len(evaluation.members))
     table.add_section()
     row("mean", "", evaluation.mean, evaluation.estimate())
+    if (worst := evaluation.worst_members) is not None:
+        row("worst tenth of members", "", worst, estimate_statistic(Sample.of_seeds(worst)))
     if evaluation.alpha < 1:
         row(f"mean of worst {evaluation.alpha:g}", "", evaluation.cvar, evaluation.estimate_cvar())
     return table
@@ -93,6 +101,9 @@ def comparison_table(evaluations: Mapping[str, Evaluation], title: str) -> Table
     _add_rest_to_table(table, len(first.members))
     table.add_section()
     row("mean", [evaluation.estimate() for evaluation in evaluations.values()])
+    worst = [evaluation.worst_members for evaluation in evaluations.values()]
+    if worst[0] is not None:
+        row("worst tenth of members", [estimate_statistic(Sample.of_seeds(one)) for one in worst if one is not None])
     if first.alpha < 1:
         row(f"mean of worst {first.alpha:g}", [evaluation.estimate_cvar() for evaluation in evaluations.values()])
     for per in first.cells or {}:
@@ -181,18 +192,19 @@ def _table_of_epoch_members(environment_class: AnyClass, lines: list[dict[str, A
     table.add_column("entropy", justify="right")
     table.add_column("share of tail", justify="right")
     entropies = _mean_by_member_for_table(environment_class, lines)
-    for name in environment_class.names[:MOST]:
+    for name in environment_class.reported_names[:MOST]:
         share = np.mean([line["tail_share"][name] for line in lines])
         entropy = f"{entropies[name]:.3f}" if name in entropies else "not met"
         table.add_row(_name_in_table(name), entropy, f"{share:.0%}")
-    _add_rest_to_table(table, len(environment_class))
+    _add_rest_to_table(table, len(environment_class.reported_names))
     return table
 
 
 def _mean_by_member_for_table(environment_class: AnyClass, lines: list[dict[str, Any]]) -> dict[str, float]:
     """Return the mean entropy of each member over the seeds that met it; members that no seed met are left out."""
     met = {
-        name: [line["entropy"][name] for line in lines if name in line["entropy"]] for name in environment_class.names
+        name: [line["entropy"][name] for line in lines if name in line["entropy"]]
+        for name in environment_class.reported_names
     }
     return {name: float(np.mean(values)) for name, values in met.items() if values}
 

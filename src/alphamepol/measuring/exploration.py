@@ -28,6 +28,9 @@ from alphamepol.policies.shape import check_policy_shape
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.settings.samples import SampleSettings
 
+MANY_MEMBERS = 10
+"""The fewest members of which an evaluation reports the worst tenth."""
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -97,6 +100,18 @@ class Evaluation:
         weights = np.repeat(np.array(self.probabilities) / minibatches, minibatches)
         return np.array([weighted_cvar(one.ravel(), weights, self.alpha) for one in self.entropies])
 
+    @property
+    def worst_members(self) -> Float[np.ndarray, " seeds"] | None:
+        """The mean entropy in the worst tenth of the members, of shape (seeds,); None if there are fewer than ten.
+
+        Members are ordered by their mean entropy. With few mini-batches for each member, some of the worst members are
+        there by bad luck.
+        """
+        if len(self.members) < MANY_MEMBERS:
+            return None
+        weights = np.array(self.probabilities)
+        return np.array([weighted_cvar(means.astype(float), weights, 0.1) for means in self.member_means])
+
     def estimate(self, member: str | None = None) -> Estimate:
         """Return the mean entropy in a member, or under p_M if no member is named, with its 95 % interval.
 
@@ -165,6 +180,8 @@ class Evaluation:
     def _more(self) -> dict[str, Any]:
         """Return the entries that only some classes have."""
         found: dict[str, Any] = {} if self.units is None else {"units": list(self.units)}
+        if (worst := self.worst_members) is not None:
+            found["worst_members"] = worst.tolist()
         if self.encoder_seed is not None:
             found["encoder_seed"] = self.encoder_seed
         if self.feature_noise:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int
 
+from alphamepol.environments.environment_class import name_of_member
 from alphamepol.errors import RunError
 from alphamepol.estimation.knn import Neighbourhood
 from alphamepol.files.names import WIDTH, name_as_text
@@ -33,7 +34,7 @@ class Occasion:
     def place(self, bad: Bool[np.ndarray, "seeds minibatches"], trajectories: Trajectories) -> str:
         """Name the first bad mini-batch."""
         seed, minibatch = np.argwhere(bad)[0]
-        member = name_as_text(self.members[int(trajectories.members[seed, minibatch])], WIDTH)
+        member = name_as_text(name_of_member(int(trajectories.members[seed, minibatch]), self.members), WIDTH)
         return f"{self.when}, seed {self.seeds[seed]}, mini-batch {minibatch}, environment {member}"
 
 

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Int, Key
 from alphamepol.compute.devices import lay_over_devices, wait_for_devices
 from alphamepol.environments.cmp import Member, check_entropy_names
 from alphamepol.environments.environment_class import draw_members_of_class
+from alphamepol.environments.generated.member_generator import MemberGenerator
 from alphamepol.environments.host import AnyClass
 from alphamepol.environments.member_tasks import feature_size_of_member
 from alphamepol.estimation.entropy import particle_entropy
@@ -110,13 +111,16 @@ class SamplePlan:
 
 @partial(jax.jit, static_argnums=(2, 3))
 def draw_sample_members(
-    keys: Key[Array, " seeds"], epoch: int | Int[Array, ""], probabilities: tuple[float, ...], minibatches: int
+    keys: Key[Array, " seeds"],
+    epoch: int | Int[Array, ""],
+    distribution: tuple[float, ...] | MemberGenerator,
+    minibatches: int,
 ) -> tuple[Int[Array, "seeds minibatches"], Key[Array, " seeds"]]:
     """Draw the members of an epoch's mini-batches from p_M, and the key for its trajectories, for each seed."""
 
     def one_seed(key):
         members_key, trajectories_key = jax.random.split(jax.random.fold_in(key, epoch))
-        return draw_members_of_class(probabilities, minibatches, key=members_key), trajectories_key
+        return draw_members_of_class(distribution, minibatches, key=members_key), trajectories_key
 
     return jax.vmap(one_seed)(keys)
 

@@ -24,7 +24,7 @@ def collect_compiled(
     keys: Key[Array, " seeds"],
 ) -> Trajectories:
     """Collect trajectories in a compiled class; see `collect_with_sampler`."""
-    return _collect_in_compiled_sampler(policies, environment_class.members, members, keys, batch, horizon)
+    return _collect_in_compiled_sampler(policies, environment_class, members, keys, batch, horizon)
 
 
 def collect_compiled_episodes(
@@ -35,21 +35,22 @@ def collect_compiled_episodes(
 
 
 @partial(jax.jit, static_argnames=("batch", "horizon"))
-def _collect_in_compiled_sampler(policies, stacked: CMP, members, keys, batch: int, horizon: int) -> Trajectories:
-    def one_seed(policy, members, key, stacked):
+def _collect_in_compiled_sampler(
+    policies, environment_class: EnvironmentClass, members, keys, batch: int, horizon: int
+) -> Trajectories:
+    def one_seed(policy, members, key, environment_class):
         keys = jax.random.split(key, (len(members), batch))
 
         def one_trajectory(member_number, key):
-            member = jax.tree.map(lambda leaf: leaf[member_number], stacked)
-            return rollout(policy, member, horizon, key=key)
+            return rollout(policy, environment_class[member_number], horizon, key=key)
 
         minibatch = jax.vmap(one_trajectory, in_axes=(None, 0))
         steps = jax.vmap(minibatch)(members, keys)
         return Trajectories(steps.perceived, steps.actions, steps.particles, steps.valid, members, steps.places)
 
-    if stacked.steps_together:
-        return jax.vmap(partial(one_seed, stacked=stacked))(policies, members, keys)
-    return map_leading_axis(one_seed, stacked=stacked)(policies, members, keys)
+    if environment_class.members.steps_together:
+        return jax.vmap(partial(one_seed, environment_class=environment_class))(policies, members, keys)
+    return map_leading_axis(one_seed, environment_class=environment_class)(policies, members, keys)
 
 
 @partial(jax.jit, static_argnames=("trajectories", "horizon"))

@@ -281,7 +281,7 @@ def _time_sampling(
         together = environment_class.fleet.board(piece.trajectories).together
         count = min(piece.trajectories, max(batch, min(together, HOST_STEPS // piece.horizon)))
         batch, (policies, keys) = 1, jax.tree.map(lambda leaf: leaf[:1], (policies, keys))
-    members, keys = draw_sample_members(keys, 0, environment_class.probabilities, count)
+    members, keys = draw_sample_members(keys, 0, environment_class.distribution, count)
 
     def collect(horizon: int) -> Trajectories:
         return collect_with_sampler(policies, environment_class, members, batch=batch, horizon=horizon, keys=keys)

@@ -61,7 +61,7 @@ def run_epoch(
     """
     when, policies = f"epoch {epoch}", state.learners.policy
     with stopwatch.phase(SAMPLING):
-        members, keys = draw_sample_members(state.keys, epoch, plan.environment_class.probabilities, config.minibatches)
+        members, keys = draw_sample_members(state.keys, epoch, plan.environment_class.distribution, config.minibatches)
         trajectories = plan.collect(policies, members, when, keys=keys)
     with stopwatch.phase(NEIGHBOURS):
         units = units_of_particles(policies)

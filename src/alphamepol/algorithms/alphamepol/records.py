@@ -7,11 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.update import EpochReport
+from alphamepol.environments.host import AnyClass
 from alphamepol.errors import InputError
+from alphamepol.estimation.risk import risk_tail_count
 from alphamepol.measuring.exploration import Evaluation
 from alphamepol.measuring.samples import SamplePlan
 from alphamepol.policies.files import load_policies_together
@@ -110,26 +112,22 @@ def alphamepol_record_lines(
     learned from `epoch` epochs before. `objective_after`, `kl`, `effective_share` and `sigma` describe the policy after
     the update. `seconds` are those of all seeds together.
     """
-    names, noise = plan.environment_class.names, plan.settings.feature_noise
+    noise = plan.settings.feature_noise
     # All numbers come from the device in one transfer, which is faster than one transfer per number.
     policies = state.learners.policy
     report, members, sigma = jax.device_get((report, trajectories.members, _recorded_sigma(policies)))
     lines = []
     for i, seed in enumerate(config.seed_list):
-        of_member = [members[i] == number for number in range(len(names))]
-        entropies, tail = report.entropies[i], report.tail[i]
+        entropies, tail = np.asarray(report.entropies[i]), report.tail[i]
+        groups = _recorded_groups(plan.environment_class, members[i], entropies)
         lines.append(
             {
                 "epoch": epoch,
                 "seed": seed,
                 "objective": float(report.objective[i]),
                 "mean_entropy": float(entropies.mean()),
-                "entropy": {
-                    name: float(entropies[of].mean()) for name, of in zip(names, of_member, strict=True) if of.any()
-                },
-                "tail_share": {
-                    name: float(tail[of].sum() / tail.sum()) for name, of in zip(names, of_member, strict=True)
-                },
+                "entropy": {name: float(entropies[of].mean()) for name, of in groups.items() if of.any()},
+                "tail_share": {name: float(tail[of].sum() / tail.sum()) for name, of in groups.items()},
                 "objective_after": float(report.objective_after[i]),
                 "kl": float(report.kl[i]),
                 "effective_share": float(np.median(report.effective_shares[i])),
@@ -143,6 +141,19 @@ def alphamepol_record_lines(
     return lines
 
 
+def _recorded_groups(
+    environment_class: AnyClass, members: Int[np.ndarray, " minibatches"], entropies: Float[np.ndarray, " minibatches"]
+) -> dict[str, Bool[np.ndarray, " minibatches"]]:
+    """Return which mini-batches belong to each reported name: to a member, or to a part of a generated class."""
+    names = environment_class.reported_names
+    if environment_class.generator is None:
+        return {name: members == number for number, name in enumerate(names)}
+    tenth = risk_tail_count(0.1, len(entropies))
+    ranks = np.argsort(np.argsort(entropies))
+    parts = ranks < tenth, (ranks >= tenth) & (ranks < len(ranks) - tenth), ranks >= len(ranks) - tenth
+    return dict(zip(names, parts, strict=True))
+
+
 def _recorded_sigma(policies: Policy) -> Float[Array, "seeds action"] | None:
     """Return the σ of each seed's actions, in the units of the actions, or None if the policies are not Gaussian."""
     if not isinstance(policies, GaussianPolicy):
@@ -153,11 +164,12 @@ def _recorded_sigma(policies: Policy) -> Float[Array, "seeds action"] | None:
 
 def summarise_alphamepol_records(
     config: PretrainConfig,
+    names: Sequence[str],
     evaluation: Evaluation,
     best: BestPolicies,
     context: RunContext,
 ) -> dict[str, Any]:
-    """Return the content of summary.json: the final numbers of a run."""
+    """Return the content of summary.json: the final numbers of a run. `names` are those of the metrics."""
     noise = {}
     if evaluation.feature_noise > config.feature_noise:
         since = first_noisy_epoch(context.folder, config)
@@ -174,7 +186,7 @@ def summarise_alphamepol_records(
                 float(np.mean([line["tail_share"].get(name, 0.0) for line in first[row :: config.seeds]]))
                 for row in range(config.seeds)
             ]
-            for name in evaluation.members
+            for name in names
         },
         **noise,
         **best.summarise(),

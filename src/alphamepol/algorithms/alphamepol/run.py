@@ -281,20 +281,23 @@ def _run_pretraining(
     context.interrupts.check()
     context.progress.say("drawing figures")
     draw_learning_curves(
-        thinned_metrics(folder.metrics, "epoch", CURVE_FIELDS), environment_class.names, random, folder.figures
+        thinned_metrics(folder.metrics, "epoch", CURVE_FIELDS), environment_class.reported_names, random, folder.figures
     )
     if config.diagnostics:
         draw_diagnostics_curves(thinned_metrics(folder.metrics, "epoch", DIAGNOSTICS_FIELDS), folder.figures)
     draw_entropy_histogram({config.label: evaluation}, folder.figures)
     draw_heat_maps({config.label: evaluation}, environment_class, folder.figures)
-    summary = summarise_alphamepol_records(config, evaluation, best, context) | {"random_objective": random}
+    names = environment_class.reported_names
+    summary = summarise_alphamepol_records(config, names, evaluation, best, context) | {"random_objective": random}
     context.finish(summary, evaluation_table(evaluation, f"final policies of {config.label}"))
     if "feature_noise_since" in summary:
         context.progress.say(f"particles coincided in epoch {summary['feature_noise_since']}; {NOISE_NOTICE}")
 
 
 def _draw_visits_in_run(environment_class: AnyClass, trajectories: Trajectories) -> dict[str, np.ndarray]:
-    """Draw heat-maps of the first seed's samples, one for each member that was drawn."""
+    """Draw heat-maps of the first seed's samples, one for each member that was drawn and has a name."""
+    if environment_class.generator is not None:
+        return {}
     parts = trajectories.whereabouts, trajectories.valid, trajectories.members
     places, valid, members = jax.device_get(take_from_trees(parts, 0))
     pictures = {

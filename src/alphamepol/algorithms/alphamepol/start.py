@@ -48,7 +48,7 @@ def start_pretraining(
         chosen = [given.get(seed, in_turn[i % len(in_turn)]) for i, seed in enumerate(config.seed_list)]
         policies = stack_policies(chosen)
     else:
-        members, _ = draw_sample_members(keys.policy, 0, environment_class.probabilities, config.minibatches)
+        members, _ = draw_sample_members(keys.policy, 0, environment_class.distribution, config.minibatches)
         first = FirstLook(members, config.batch, config.horizon) if look else None
         policies = untrained_policies_for_class(build_keys, environment_class, config.policy, first, config.encoder)
     if look:
@@ -98,7 +98,7 @@ def objective_of_untrained_start(plan: SamplePlan, config: PretrainConfig) -> fl
     """
     policies = stack_policies(list(untrained_start_policies(plan.environment_class, config).values()))
     keys = split_keys_by_purpose(seed_keys(config.seed_list)).evaluation
-    members, keys = draw_sample_members(keys, 0, plan.environment_class.probabilities, config.minibatches)
+    members, keys = draw_sample_members(keys, 0, plan.environment_class.distribution, config.minibatches)
     try:
         trajectories = plan.collect(policies, members, "Random", keys=keys)
         units = units_of_particles(policies)
@@ -180,6 +180,8 @@ def check_pretraining_start(environment_class: AnyClass, config: PretrainConfig)
             f"trust_region: {config.trust_region:g} was given; on-policy updates have no trust region, "
             f"so leave it at {usual:g}"
         )
+    if config.diagnostics and environment_class.generator is not None:
+        raise InputError("diagnostics: a generated class has no pairs of members to compare; leave out --diagnostics")
     check_horizon(environment_class, config.horizon)
     needed = policy_shape(environment_class)
     if config.initial_mean == "none":

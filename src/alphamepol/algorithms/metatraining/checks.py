@@ -25,6 +25,11 @@ def check_metatraining_method(
     """Raise an `InputError` if the method cannot be trained with the class or the arguments."""
     if diayn is not None and config.method != "maml-diayn":
         raise InputError(f"diayn: {diayn} was given, but only maml-diayn takes skills; the method is {config.method}")
+    if environment_class.generator is not None:
+        raise InputError(
+            "class: a generated class was given; meta-training would train on its unseen members, and leave nothing to "
+            "test with"
+        )
     if draw_task is not None and config.method != "maml-r":
         raise InputError(f"draw_task: it was given, but only maml-r takes tasks; the method is {config.method}")
     for name in environment_class.names if config.method == "maml-r" else ():

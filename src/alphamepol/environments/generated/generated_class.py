@@ -1,0 +1,125 @@
+"""Classes whose members are drawn by a generator: every mini-batch of training meets a new member."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
+
+from alphamepol.environments.cmp import CMP
+from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.generated.member_generator import MOST_MEMBERS, MemberGenerator
+from alphamepol.environments.host import AnyClass
+from alphamepol.errors import InputError
+
+SHOWN = 20
+"""The number of test members that a class shows by default."""
+MOST_SHOWN = 10_000
+
+
+def generated_class(
+    make_member: Callable[[PRNGKeyArray], CMP],
+    *,
+    training: int | None = None,
+    shown: int = SHOWN,
+    seed: int = 0,
+    name: str = "generated",
+) -> EnvironmentClass[Any]:
+    """Make a class whose members are drawn by a function of your own.
+
+    The distribution p_M of the class is that of the function. Training draws a new member for every mini-batch, so that
+    the class is infinite. Members for evaluation come from a second stream of random keys: no policy has been trained
+    on them. They are the named members of the class, "unseen 0", "unseen 1" and so on, which `evaluate`, `finetune` and
+    all figures use.
+
+    **Arguments**
+
+    - `make_member`: a function of a random key that returns a member (`CMP`). It must be traceable by JAX, and all its
+      members must have the same type and fields of the same shapes.
+    - `training`: the number of members to train on. None (the default) is an infinite stream.
+    - `shown`: the number of unseen members that have names. `evaluate` can draw more of them.
+    - `seed`: the seed of both streams.
+    - `name`: the name of the class in reports.
+
+    **Returns**
+
+    The class.
+
+    **Raises**
+
+    - `InputError`: if the function fails, cannot be compiled, or returns something else than a member; if its members
+      cannot be stacked; or if a number is out of range.
+
+    **Example**
+
+    ```python
+    import alphamepol as am
+    import equinox as eqx
+    import jax
+
+    room = am.Gridworld("..", slope="south")
+
+
+    def make_member(key):
+        steepness = jax.random.uniform(key, maxval=0.1)
+        return eqx.tree_at(lambda member: member.slope_mean, room, steepness)
+
+
+    slopes = am.generated_class(make_member, shown=3, name="slopes")
+    print(slopes.names)  # ('unseen 0', 'unseen 1', 'unseen 2')
+    ```
+    """
+    for field, value, least, most in (("shown", shown, 1, MOST_SHOWN), ("training", training, 1, MOST_MEMBERS // 2)):
+        if value is not None and not (isinstance(value, int) and least <= value <= most):
+            raise InputError(f"{field}: {value!r} was given; it must be a whole number from {least} to {most}")
+    if not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise InputError(f"seed: {seed!r} was given; it must be a whole number from 0 to 2³² − 1")
+    generator = MemberGenerator(make_member, seed, shown, training)
+    members = _make_generated_members(generator.test_member, shown)
+    return EnvironmentClass(
+        {f"unseen {number}": member for number, member in enumerate(members)}, name=name, generator=generator
+    )
+
+
+def class_of_shown_members(environment_class: AnyClass, which: str) -> AnyClass:
+    """Return the class with the members that an evaluation asks for.
+
+    `which` is "unseen" for the named members, "seen" for as many members of the training stream, or a number for so
+    many unseen members. A class that is not generated has "unseen" only, and stays as it is.
+    """
+    generator = environment_class.generator
+    if generator is None:
+        if which != "unseen":
+            raise InputError(f"members: {which!r} was given; only a generated class has members to choose from")
+        return environment_class
+    if which == "unseen":
+        return environment_class
+    if which == "seen":
+        count = min(generator.shown, generator.training or generator.shown)
+        members = _make_generated_members(generator.training_member, count)
+        return EnvironmentClass(
+            {f"seen {number}": member for number, member in enumerate(members)}, name=environment_class.name
+        )
+    if not which.isdecimal() or not 1 <= int(which) <= MOST_SHOWN:
+        raise InputError(f"members: {which!r} was given; it must be unseen, seen, or a number up to {MOST_SHOWN}")
+    members = _make_generated_members(generator.test_member, int(which))
+    return EnvironmentClass(
+        {f"unseen {number}": member for number, member in enumerate(members)}, name=environment_class.name
+    )
+
+
+def _make_generated_members(make: Callable[..., CMP], count: int) -> list[CMP]:
+    """Return the first members of a stream. Raises an `InputError` if they cannot be made."""
+    try:
+        stacked = jax.jit(jax.vmap(make))(jnp.arange(count))
+    except InputError:
+        raise
+    except Exception as error:
+        first = str(error).strip().splitlines() or [""]
+        raise InputError(
+            f"make_member: it failed, or JAX cannot compile it ({type(error).__name__}: {first[0][:300]})"
+        ) from error
+    if not isinstance(stacked, CMP):
+        raise InputError(f"make_member: it returned {type(stacked).__name__}; it must return a member (alphamepol.CMP)")
+    return [jax.tree.map(lambda leaf, i=i: leaf[i], stacked) for i in range(count)]
