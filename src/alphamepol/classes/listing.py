@@ -23,5 +23,14 @@ def print_listing_of_classes(console: Console) -> None:
         say_in_terminal(
             console, f"  observation {first.observation_space}, action {first.action_space}", soft_wrap=False
         )
-        console.print(table_of_class_members(environment_class))
+        if environment_class.generator is None:
+            console.print(table_of_class_members(environment_class))
+        else:
+            ceilings = [environment_class[name].entropy_ceiling for name in environment_class.names]
+            say_in_terminal(
+                console,
+                f"  {len(ceilings)} unseen members have names, from {environment_class.names[0]} on; their entropy "
+                f"ceilings are {min(ceilings):.3f} to {max(ceilings):.3f}",
+                soft_wrap=False,
+            )
         console.print()

@@ -187,7 +187,7 @@ class Evaluate:
     """The members of a generated class:
     unseen: its named members, which nobody has trained on;
     200, or another number: so many unseen members;
-    seen: members of the training stream."""
+    seen, or seen:200: members of the training stream."""
     folder: Path | None = None
     """The folder of the results. If it is not given, RUN/evaluation-CLASS is used.
     For several runs, runs/evaluation-CLASS-RUN-RUN is used."""

@@ -101,7 +101,8 @@ def evaluate(
       final policies, or the newest checkpoint of a run that has not ended.
     - `batches`: the number of mini-batches in each member.
     - `members`: the members of a generated class to evaluate in: "unseen" for its named members, which nobody has
-      trained on, a number such as "200" for so many unseen members, or "seen" for members of the training stream.
+      trained on, a number such as "200" for so many unseen members, or "seen" or "seen:200" for members of the
+      training stream.
     - `folder`: the folder for the files. By default it is `RUN/evaluation-CLASS` for a run,
       `FILE-evaluation-CLASS` beside a policy file, and `runs/evaluation-CLASS-RUN-RUN` for several runs.
     - `physics`: the engine that steps a class of MuJoCo models: `"cpu"`, `"gpu"` or `"auto"` (see `mujoco_class`).

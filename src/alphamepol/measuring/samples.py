@@ -109,18 +109,23 @@ class SamplePlan:
         return Occasion(when, self.environment_class.names, self.seeds)
 
 
-@partial(jax.jit, static_argnums=(2, 3))
+@partial(jax.jit, static_argnums=(2, 3, 4))
 def draw_sample_members(
     keys: Key[Array, " seeds"],
     epoch: int | Int[Array, ""],
     distribution: tuple[float, ...] | MemberGenerator,
     minibatches: int,
+    member_batches: int = 1,
 ) -> tuple[Int[Array, "seeds minibatches"], Key[Array, " seeds"]]:
-    """Draw the members of an epoch's mini-batches from p_M, and the key for its trajectories, for each seed."""
+    """Draw the members of an epoch's mini-batches from p_M, and the key for its trajectories, for each seed.
+
+    Each draw is the member of `member_batches` mini-batches in a row.
+    """
 
     def one_seed(key):
         members_key, trajectories_key = jax.random.split(jax.random.fold_in(key, epoch))
-        return draw_members_of_class(distribution, minibatches, key=members_key), trajectories_key
+        drawn = draw_members_of_class(distribution, minibatches // member_batches, key=members_key)
+        return jnp.repeat(drawn, member_batches), trajectories_key
 
     return jax.vmap(one_seed)(keys)
 

@@ -22,6 +22,7 @@ from alphamepol.algorithms.alphamepol.update import (
     OnPolicySettings,
     improve_off_policy,
     improve_on_policy,
+    tail_of_entropies,
 )
 from alphamepol.estimation.entropy import particle_entropy
 from alphamepol.sampling.trajectories import Trajectories
@@ -247,6 +248,41 @@ def test_nothing_changes_when_no_step_stays_inside() -> None:
     assert int(learner.moments.count) == 0
     assert (int(report.iterations), int(report.backtracks)) == (0, MAX_TRIES)
     assert float(report.kl) == 0.0
+
+
+def test_the_tail_of_members_has_the_lowest_means() -> None:
+    entropies = jnp.array([0.0, 9.0, 3.0, 4.0, 1.0, 8.0])  # the means of pairs are 4.5, 3.5 and 4.5
+    assert tail_of_entropies(entropies, 2).tolist() == [0, 4]
+    assert tail_of_entropies(entropies, 2, ranked_together=2).tolist() == [2, 3]
+    assert tail_of_entropies(entropies, 3, ranked_together=3).tolist() == [0, 1, 2]
+
+
+def test_risk_over_members_learns_from_all_minibatches_of_the_worst_members() -> None:
+    policy, trajectories, neighbourhood = make_samples()
+    swapped = np.array([0, 5, 2, 3, 1, 4])  # the two lowest entropies are in different pairs
+    trajectories, neighbourhood = jax.tree.map(lambda leaf: leaf[swapped], (trajectories, neighbourhood))
+    rates = jnp.array(1e-2), jnp.array(15.0)
+    settings = OffPolicySettings(*rates, 2, max_iterations=1, subset_size=2, ranked_together=2)
+    learner, report = improve_off_policy(Learner.start(policy), trajectories, neighbourhood, settings)
+    means = np.asarray(report.entropies).reshape(3, 2).mean(axis=1)
+    worst = int(np.argmin(means))
+    assert sorted(np.argsort(report.entropies)[:2].tolist()) == [0, 4]  # risk over mini-batches would learn from these
+    assert np.flatnonzero(report.tail).tolist() == [2 * worst, 2 * worst + 1]
+    assert float(report.objective) == pytest.approx(means[worst])
+    gradients = gradients_of_each(policy, trajectories, neighbourhood)
+    expected = gradients[[2 * worst, 2 * worst + 1]].mean(axis=0)
+    np.testing.assert_allclose(ravel_pytree(learner.moments.mu)[0] / 0.1, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_the_bias_of_the_risk_over_members_is_that_of_the_docs() -> None:
+    """Compare the formula of docs/method.md with draws of members and mini-batches."""
+    rng = np.random.default_rng(0)
+    members, tau, sigma = 200_000, 1.0, 2.0
+    expected = tau * rng.standard_normal(members)
+    for m in (1, 4):
+        means = expected + sigma / m**0.5 * rng.standard_normal(members)
+        tail = np.sort(means)[: members // 5].mean() - np.sort(expected)[: members // 5].mean()
+        assert tail == pytest.approx(-1.40 * ((tau**2 + sigma**2 / m) ** 0.5 - tau), rel=0.03)
 
 
 def test_a_tail_of_everything_is_mepol() -> None:

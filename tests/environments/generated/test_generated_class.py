@@ -26,6 +26,7 @@ from alphamepol import (
 from alphamepol.algorithms.alphamepol import run as pretrain_module
 from alphamepol.environments.environment_class import draw_members_of_class
 from alphamepol.environments.generated.generated_class import class_of_shown_members
+from alphamepol.measuring.samples import draw_sample_members
 from alphamepol.runs.metrics import read_metrics
 
 ROOM = Gridworld("....\n....\n....\n....", slope="south")
@@ -168,9 +169,10 @@ def test_evaluating_unseen_members_and_members_of_the_training_stream(run, tmp_p
 
     assert names("unseen") == tuple(f"unseen {number}" for number in range(12))
     assert names("3") == ("unseen 0", "unseen 1", "unseen 2")
-    assert names("seen")[:2] == ("seen 0", "seen 1")
-    with pytest.raises(InputError, match="members: 'all' was given; it must be unseen, seen, or a number up to 10000"):
-        names("all")
+    assert names("seen:2") == ("seen 0", "seen 1")
+    for wrong in ("all", "seen:0", "seen:x", "unseen:99999", "0"):
+        with pytest.raises(InputError, match=f"members: '{wrong}' was given; it must be unseen, seen, a number"):
+            names(wrong)
     with pytest.raises(InputError, match="members: 'seen' was given; only a generated class"):
         evaluate(run.folder, "gridworld-slope", CONFIG, members="seen", folder=tmp_path / "no", quiet=True)
 
@@ -199,3 +201,30 @@ def test_classes_that_come_with_the_package(name: str) -> None:
     assert environment_class.generator.training is None
     assert all(environment_class[number].solid for number in range(3))
     assert np.isfinite(environment_class["unseen 0"].entropy_ceiling)
+
+
+def test_the_risk_over_members_ranks_members(tmp_path) -> None:
+    config = dataclasses.replace(CONFIG, alpha=0.2, risk="members", member_batches=2)
+    run = pretrain(generated_class(make_room, shown=12), config, folder=tmp_path / "run", quiet=True)
+    assert np.isfinite(run.summary["mean"]).all()
+    keys = jax.random.split(jax.random.key(0), 3)
+    distribution = generated_class(make_room).distribution
+    members = np.asarray(draw_sample_members(keys, 0, distribution, 10, 2)[0])
+    assert (members[:, ::2] == members[:, 1::2]).all()
+    assert len(np.unique(members)) == 15
+    # Without it, the draws are the same as ever.
+    np.testing.assert_array_equal(*(draw_sample_members(keys, 0, (0.8, 0.2), 10, *more)[0] for more in ((), (1,))))
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"risk": "members"}, "risk: members was given; give also --member-batches of at least 2"),
+        ({"member_batches": 3}, "member_batches: 3 was given; it must divide the 10 mini-batches of an epoch"),
+        ({"member_batches": 0}, "member_batches: 0 was given"),
+        ({"risk": "members", "member_batches": 2, "update": "on-policy"}, "it must be minibatches if --update"),
+    ],
+)
+def test_settings_of_the_risk_are_checked(fields, sentence) -> None:
+    with pytest.raises(InputError, match=sentence):
+        dataclasses.replace(CONFIG, **fields).check()

@@ -44,6 +44,13 @@ class AlphaMepolSettings:
     initial_mean: Literal["none"] | tuple[float, ...] = "none"
     """The constant action that the policy's mean is regressed to before epoch 0, one number per action component.
     none: no regression."""
+    risk: Literal["minibatches", "members"] = "minibatches"
+    """The numbers whose worst α-fraction is the objective:
+    minibatches: the entropies of mini-batches, as in the paper, so that the tail has bad luck in it, too;
+    members: the mean entropies of the members that an epoch draws."""
+    member_batches: int = 1
+    """The number of mini-batches in each member that an epoch draws. With --risk members it must be at least 2.
+    More of them tell members apart from luck, but an epoch then meets fewer members."""
     probabilities: tuple[float, ...] = ()
     """p_M, one probability per member; their sum must be 1. The default is the class's own p_M.
     In a class of two members, `0 1` trains a specialist on the second."""
@@ -102,11 +109,20 @@ class PretrainConfig(RunSettings, PolicySettings, SampleSettings, AlphaMepolSett
         for field in ("alpha", "gradient_share"):
             if not 0 < getattr(self, field) <= 1:
                 raise InputError(f"{field}: {getattr(self, field)} was given; it must be above 0 and at most 1")
-        for field in ("epochs", "trajectories", "max_off_policy_iterations", "evaluation_batches"):
+        for field in ("epochs", "trajectories", "max_off_policy_iterations", "member_batches", "evaluation_batches"):
             check_field_at_least(self, field, 1)
         check_run_settings(self)
         check_sample_settings(self)
         check_field_is_multiple(self, "trajectories", of="batch")
+        if self.minibatches % self.member_batches:
+            raise InputError(
+                f"member_batches: {self.member_batches} was given; it must divide the {self.minibatches} mini-batches "
+                "of an epoch"
+            )
+        if self.risk == "members" and self.member_batches == 1:
+            raise InputError("risk: members was given; give also --member-batches of at least 2")
+        if self.risk == "members" and self.update == "on-policy":
+            raise InputError("risk: members was given; it must be minibatches if --update is on-policy")
         for field in ("learning_rate", "trust_region"):
             check_field_above_zero(self, field)
         check_policy_settings(self)

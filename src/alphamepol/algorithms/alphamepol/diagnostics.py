@@ -40,7 +40,7 @@ def epoch_diagnostics(
     state, trajectories, report = move_to_one_device((state, trajectories, report))
     with using_one_device():
         policies = state.learners.policy
-        keys = draw_sample_members(state.keys, epoch, plan.environment_class.probabilities, config.minibatches)[1]
+        keys = draw_sample_members(state.keys, epoch, plan.environment_class.distribution, config.minibatches)[1]
         ready = plan.ready(trajectories, units_of_particles(policies), keys=keys)
         found = []
         for i in range(config.seeds):

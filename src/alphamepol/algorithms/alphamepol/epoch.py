@@ -61,7 +61,9 @@ def run_epoch(
     """
     when, policies = f"epoch {epoch}", state.learners.policy
     with stopwatch.phase(SAMPLING):
-        members, keys = draw_sample_members(state.keys, epoch, plan.environment_class.distribution, config.minibatches)
+        members, keys = draw_sample_members(
+            state.keys, epoch, plan.environment_class.distribution, config.minibatches, config.member_batches
+        )
         trajectories = plan.collect(policies, members, when, keys=keys)
     with stopwatch.phase(NEIGHBOURS):
         units = units_of_particles(policies)
@@ -98,13 +100,14 @@ def improve_all_seeds(
 
 def improvement_of_all_seeds(config: PretrainConfig) -> tuple[Any, OffPolicySettings | OnPolicySettings]:
     """Return the jitted function that improves every seed's policy, and its settings."""
-    tail_size = risk_tail_count(config.alpha, config.minibatches)
+    together = config.member_batches if config.risk == "members" else 1
+    tail_size = together * risk_tail_count(config.alpha, config.minibatches // together)
     rate = jnp.array(config.learning_rate)
     if config.update == "on-policy":
         return _improve_seeds_on_policy, OnPolicySettings(rate, tail_size, config.baseline)
     subset_size = risk_tail_count(config.gradient_share, config.minibatches) if config.alpha == 1 else tail_size
     iterations = jnp.array(config.max_off_policy_iterations)
-    settings = OffPolicySettings(rate, jnp.array(config.trust_region), tail_size, iterations, subset_size)
+    settings = OffPolicySettings(rate, jnp.array(config.trust_region), tail_size, iterations, subset_size, together)
     return _improve_seeds_off_policy, settings
 
 

@@ -6,6 +6,9 @@ of every particle, which stay the same within the epoch. MEPOL is the same updat
 tail. `__init__.py` explains the words, docs/method.md the equations.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -59,6 +62,9 @@ class OffPolicySettings(eqx.Module):
     subset_size: int = eqx.field(static=True)
     """The number of mini-batches of the tail that the gradient of an iteration uses. If it is less than `tail_size`,
     every iteration draws a random subset of this size, so that MEPOL learns from as many samples as αMEPOL."""
+    ranked_together: int = eqx.field(static=True, default=1)
+    """The number of mini-batches in a row that are in the tail together: those of one member, if the risk is over
+    members, else 1. The tail is then that of their mean entropies."""
 
 
 class OnPolicySettings(eqx.Module):
@@ -147,7 +153,7 @@ def improve_off_policy(
         """Return the gradient (E8) over the tail, or over a random subset of the tail."""
         if current.estimates.gradient is not None:
             return current.estimates.gradient
-        tail = jnp.argsort(current.estimates.entropies)[: settings.tail_size]
+        tail = tail_of_entropies(current.estimates.entropies, settings.tail_size, settings.ranked_together)
         if settings.subset_size < settings.tail_size:
             tail = _draw_subset_for_update(tail, settings.subset_size, current, key)
         log_ratios = current.estimates.log_ratios
@@ -189,7 +195,8 @@ def improve_off_policy(
     start = Iterate(learner, estimates, iterations=none, backtracks=none, finished=false, lost=false)
     # The condition D̂_KL(θ_h) ≤ δ of Algorithm 2 always holds, because `step` undoes all other steps.
     end = jax.lax.while_loop(lambda i: ~i.finished & (i.iterations < settings.max_iterations), step, start)
-    return end.learner, _report_of_update(entropies, end, settings.tail_size, trajectories)
+    tail = partial(tail_of_entropies, tail_size=settings.tail_size, ranked_together=settings.ranked_together)
+    return end.learner, _report_of_update(entropies, end, tail, trajectories)
 
 
 def improve_on_policy(
@@ -209,7 +216,23 @@ def improve_on_policy(
     log_ratios = log_probabilities(improved.policy, *samples) - log_probabilities(learner.policy, *samples)
     estimates = Estimates(log_ratios, *estimate_entropies_and_kl(log_ratios, trajectories, neighbourhood))
     end = Iterate(improved, estimates, jnp.array(1), jnp.array(0), finished=jnp.array(True), lost=jnp.array(False))
-    return improved, _report_of_update(entropies, end, settings.tail_size, trajectories)
+    return improved, _report_of_update(
+        entropies, end, partial(tail_of_entropies, tail_size=settings.tail_size), trajectories
+    )
+
+
+def tail_of_entropies(
+    entropies: Float[Array, " minibatches"], tail_size: int, ranked_together: int = 1
+) -> Int[Array, " tail"]:
+    """Return the numbers of the mini-batches in the tail: the `tail_size` lowest entropies (E7).
+
+    If several mini-batches in a row are ranked together, those with the lowest mean entropies are in the tail (E7').
+    """
+    if ranked_together == 1:
+        return jnp.argsort(entropies)[:tail_size]
+    means = entropies.reshape(-1, ranked_together).mean(axis=1)
+    lowest = jnp.argsort(means)[: tail_size // ranked_together]
+    return (lowest[:, None] * ranked_together + jnp.arange(ranked_together)).ravel()
 
 
 def ascend_with_adam(learner: Learner, gradient: Policy, rate: Float[Array, ""]) -> Learner:
@@ -243,16 +266,19 @@ def _draw_subset_for_update(
 
 
 def _report_of_update(
-    entropies: Float[Array, " minibatches"], end: Iterate, tail_size: int, trajectories: Trajectories
+    entropies: Float[Array, " minibatches"],
+    end: Iterate,
+    tail_of: Callable[[Float[Array, " minibatches"]], Int[Array, " tail"]],
+    trajectories: Trajectories,
 ) -> EpochReport:
-    tail = jnp.argsort(entropies)[:tail_size]
+    tail = tail_of(entropies)
     log_weights = estimated_log_weights(end.estimates.log_ratios, trajectories)
     counts = jnp.sum(trajectories.valid, axis=(-1, -2))
     return EpochReport(
         entropies=entropies,
         tail=jnp.zeros(entropies.shape, bool).at[tail].set(True),
         objective=jnp.mean(entropies[tail]),
-        objective_after=jnp.mean(jnp.sort(end.estimates.entropies)[:tail_size]),
+        objective_after=jnp.mean(end.estimates.entropies[tail_of(end.estimates.entropies)]),
         kl=end.estimates.kl,
         effective_shares=jnp.exp(2 * logsumexp(log_weights, axis=-1) - logsumexp(2 * log_weights, axis=-1)) / counts,
         iterations=end.iterations,

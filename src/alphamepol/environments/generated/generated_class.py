@@ -85,28 +85,26 @@ def generated_class(
 def class_of_shown_members(environment_class: AnyClass, which: str) -> AnyClass:
     """Return the class with the members that an evaluation asks for.
 
-    `which` is "unseen" for the named members, "seen" for as many members of the training stream, or a number for so
-    many unseen members. A class that is not generated has "unseen" only, and stays as it is.
+    `which` is "unseen" for the named members, "200" or "unseen:200" for so many unseen members, "seen" for as many
+    members of the training stream as have names, or "seen:200" for so many. A class that is not generated has "unseen"
+    only, and stays as it is.
     """
     generator = environment_class.generator
-    if generator is None:
-        if which != "unseen":
-            raise InputError(f"members: {which!r} was given; only a generated class has members to choose from")
-        return environment_class
     if which == "unseen":
         return environment_class
-    if which == "seen":
-        count = min(generator.shown, generator.training or generator.shown)
-        members = _make_generated_members(generator.training_member, count)
-        return EnvironmentClass(
-            {f"seen {number}": member for number, member in enumerate(members)}, name=environment_class.name
+    if generator is None:
+        raise InputError(f"members: {which!r} was given; only a generated class has members to choose from")
+    stream, _, number = (f"unseen:{which}" if which.isdecimal() else which).partition(":")
+    count = int(number) if number.isdecimal() else 0 if number else generator.shown
+    if stream not in ("seen", "unseen") or not 1 <= count <= MOST_SHOWN:
+        raise InputError(
+            f"members: {which!r} was given; it must be unseen, seen, a number up to {MOST_SHOWN}, or e.g. seen:200"
         )
-    if not which.isdecimal() or not 1 <= int(which) <= MOST_SHOWN:
-        raise InputError(f"members: {which!r} was given; it must be unseen, seen, or a number up to {MOST_SHOWN}")
-    members = _make_generated_members(generator.test_member, int(which))
-    return EnvironmentClass(
-        {f"unseen {number}": member for number, member in enumerate(members)}, name=environment_class.name
-    )
+    if stream == "seen":
+        count = min(count, generator.training or count)
+    make = generator.training_member if stream == "seen" else generator.test_member
+    members = _make_generated_members(make, count)
+    return EnvironmentClass({f"{stream} {i}": member for i, member in enumerate(members)}, name=environment_class.name)
 
 
 def _make_generated_members(make: Callable[..., CMP], count: int) -> list[CMP]:
