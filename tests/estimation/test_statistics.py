@@ -238,3 +238,33 @@ def test_one_number_alone_has_no_interval_and_none_at_all_is_refused() -> None:
     assert probability_of_improvement(one, Sample.of_seeds([1.0])) == Estimate(1.0, None)
     with pytest.raises(ValueError, match="empty"):
         estimate_statistic(Sample.of_seeds([]))
+
+
+def test_very_many_numbers_take_no_more_memory(monkeypatch) -> None:
+    """Draws are made in parts. Parts change the random numbers, but not the interval beyond its simulation error."""
+    rng = np.random.default_rng(0)
+    first, second = (Sample.of_tasks(rng.normal(size=(12, 30)) + shift, policies=10) for shift in (0.0, 0.5))
+    whole = contrast_statistic([(1.0, first), (-1.0, second)])
+    sizes: list[int] = []
+    counts = statistics.BootstrapDraws.counts
+
+    def noted(self, units):
+        sizes.append(self.resamples * units)
+        return counts(self, units)
+
+    monkeypatch.setattr(statistics, "MOST_DRAWS", 24_000)
+    monkeypatch.setattr(statistics.BootstrapDraws, "counts", noted)
+    parts = contrast_statistic([(1.0, first), (-1.0, second)])
+    assert max(sizes) <= 24_000
+    assert parts.resamples >= statistics.RESAMPLES
+    for one, other, error in zip(parts.interval, whole.interval, whole.simulation_errors, strict=True):
+        assert one == pytest.approx(other, abs=2 * error)
+
+
+def test_a_resample_is_the_mean_with_the_weights_of_its_tasks_and_seeds() -> None:
+    rng = np.random.default_rng(1)
+    sample = Sample.of_tasks(rng.normal(size=(4, 6)), policies=3)
+    tasks, seeds, common = rng.normal(size=(7, 4)) * 0.1, rng.normal(size=(7, 3)) * 0.1, rng.normal(size=4)
+    weights = 1 + tasks[:, sample.tasks] + seeds[:, sample.seeds]
+    expected = statistics.weighted_mean(sample.values - common[sample.tasks], weights)
+    np.testing.assert_allclose(statistics._reweighted_mean(sample, common, tasks, seeds), expected, rtol=1e-12)

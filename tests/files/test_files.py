@@ -12,6 +12,7 @@ from alphamepol.files.arrays import fill_with_arrays, pack_arrays, seal_arrays, 
 from alphamepol.files.atomic import is_unfinished_atomic_write, write_atomically
 from alphamepol.files.json_files import from_json, read_config_json, to_json
 from alphamepol.files.locks import folder_lock_held
+from alphamepol.files.reading import read_small_file
 
 pytestmark = pytest.mark.quick
 
@@ -34,6 +35,26 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> None:
         write_atomically(path, 3)  # pyright: ignore[reportArgumentType]
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_of_the_system_that_has_nothing_to_read_is_refused(tmp_path: Path, monkeypatch) -> None:
+    """Files such as /proc/kmsg look regular, but a read that does not wait returns nothing at all."""
+    path = tmp_path / "config.json"
+    path.write_text("{}")
+
+    class Empty:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+        def read(self, _):
+            return None
+
+    monkeypatch.setattr("alphamepol.files.reading.open_regular_file", lambda _: Empty())
+    with pytest.raises(ValueError, match="it has no content that can be read now"):
+        read_small_file(path, 100)
 
 
 @pytest.mark.parametrize("inner", ["", "inner", "inner/most"])

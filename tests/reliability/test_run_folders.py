@@ -465,6 +465,16 @@ def test_a_summary_without_members_is_refused() -> None:
         check_run_summary("metatrain", summary)
 
 
+@pytest.mark.parametrize("part", ["discriminability", "return_after", "variance_without"])
+@pytest.mark.parametrize("forged", [[[0.1]] * 2000, [], {"0": [0.1]}])
+def test_a_summary_with_more_entries_than_seeds_is_refused(part: str, forged: Any) -> None:
+    """Thousands of entries for one seed would take gigabytes when intervals are computed."""
+    summary = {"class": "a", "members": ["m"], "probabilities": [1.0], "label": "DIAYN", "seeds": [0], part: forged}
+    with pytest.raises(ValueError, match=f"its {part} does not have one entry for each seed"):
+        check_run_summary("metatrain", summary)
+    check_run_summary("metatrain", summary | {part: [[0.1]]})
+
+
 def test_a_network_of_too_many_layers_is_refused() -> None:
     with pytest.raises(InputError, match="hidden: 5000 layers were given; there may be at most 100"):
         PretrainConfig(hidden=(1,) * 5000).check()

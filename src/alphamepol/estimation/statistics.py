@@ -15,6 +15,8 @@ from scipy.special import stdtrit
 RESAMPLES = 10_000
 """The number of resamples of an interval. A verdict whose interval ends near its limit takes more."""
 MOST_RESAMPLES = 1024 * RESAMPLES
+MOST_DRAWS = 2**24
+"""The most numbers that are drawn at once."""
 BOOTSTRAP_SEED = 0
 ENDS = (0.025, 0.975)
 """The quantiles of the resamples that are the ends of an interval."""
@@ -170,17 +172,21 @@ class BootstrapInterval:
 def bootstrap_interval(
     resample: Callable[[BootstrapDraws], Float[np.ndarray, "resamples *shape"]],
     settled: Callable[[BootstrapInterval], bool] | None = None,
+    units: int = 1,
 ) -> BootstrapInterval:
     """Return the 95 % interval of a number, or of each number of an array. All intervals are made here.
 
     `resample` computes the number in every resample, from draws that widen the interval (`BootstrapDraws.deviations`),
     or it widens the results (`widened_resamples`). If `settled` is given, resamples are added until it returns True of
-    the interval, or until there are `MOST_RESAMPLES`. A resample whose number is NaN does not count.
+    the interval, or until there are `MOST_RESAMPLES`. A resample whose number is NaN does not count. `units` is the
+    number of draws of a resample: if there are very many, fewer resamples are made at once.
     """
+    at_once = max(1, min(RESAMPLES, MOST_DRAWS // units))
     random, parts = np.random.default_rng(BOOTSTRAP_SEED), []
     while True:
         # The number of resamples grows by a factor of 4. Small parts keep the draws out of memory.
-        parts += [resample(BootstrapDraws(random, RESAMPLES)) for _ in range(3 * len(parts) or 1)]
+        more = 3 * sum(map(len, parts)) or RESAMPLES
+        parts += [resample(BootstrapDraws(random, at_once)) for _ in range(-(-more // at_once))]
         interval = _bootstrap_interval_of_resamples(np.concatenate(parts))
         if settled is None or settled(interval) or interval.resamples >= MOST_RESAMPLES:
             return interval
@@ -239,7 +245,7 @@ def estimate_statistic(sample: Sample, statistic: Statistic = weighted_mean, uni
         seeds = draws.counts(sample.seed_count)[:, sample.seeds] if sample.crossed else 1.0
         return widened_resamples(value, statistic(sample.values, tasks * seeds), units)
 
-    return _estimate_with_interval(value, bootstrap_interval(resample))
+    return _estimate_with_interval(value, bootstrap_interval(resample, units=len(sample.values)))
 
 
 def contrast_statistic(
@@ -274,15 +280,31 @@ def contrast_statistic(
             tasks = draws.deviations(count)
             for factor, sample, name in alike:
                 drawn = seeds.setdefault((name, sample.seed_count), draws.deviations(sample.seed_count))
-                weights = np.ones((draws.resamples, len(sample.values)))
-                weights += tasks[:, sample.tasks]
-                if sample.crossed:
-                    weights += drawn[:, sample.seeds]
-                resampled += factor * weighted_mean(sample.values - common[sample.tasks], weights)
+                resampled += factor * _reweighted_mean(sample, common, tasks, drawn if sample.crossed else None)
         return resampled
 
     enough = None if settled is None else lambda interval: settled(_estimate_with_interval(value, interval))
-    return _estimate_with_interval(value, bootstrap_interval(resample, enough))
+    most = max(max(sample.task_count, sample.seed_count) for _, sample in terms)
+    return _estimate_with_interval(value, bootstrap_interval(resample, enough, units=most))
+
+
+def _reweighted_mean(
+    sample: Sample,
+    common: Float[np.ndarray, " tasks"],
+    tasks: Float[np.ndarray, "resamples tasks"],
+    seeds: Float[np.ndarray, "resamples seeds"] | None,
+) -> Float[np.ndarray, " resamples"]:
+    """Return the mean of each resample, in which a number weighs 1 plus the deviations of its task and its seed.
+
+    The sums over numbers are taken per task and per seed first, so that no weight of a single number is needed.
+    """
+    values = sample.values - common[sample.tasks]
+    total, weight = np.full(len(tasks), values.sum()), np.full(len(tasks), float(len(values)))
+    for drawn, groups in ((tasks, sample.tasks), (seeds, sample.seeds)):
+        if drawn is not None:
+            total += drawn @ np.bincount(groups, values, minlength=drawn.shape[1])
+            weight += drawn @ np.bincount(groups, minlength=drawn.shape[1])
+    return total / weight
 
 
 def probability_of_improvement(first: Sample, second: Sample) -> Estimate:
@@ -315,7 +337,8 @@ def probability_of_improvement(first: Sample, second: Sample) -> Estimate:
         )
         return np.clip(widened_resamples(value, improved_share(tasks, *seeds), units), 0.0, 1.0)
 
-    return _estimate_with_interval(value, bootstrap_interval(resample))
+    most = max(len(one.values) for one in samples)
+    return _estimate_with_interval(value, bootstrap_interval(resample, units=most))
 
 
 def _estimate_with_interval(value: float, interval: BootstrapInterval) -> Estimate:
@@ -344,5 +367,7 @@ def intervals_of_means(
     The interval of a single value, or of equal values, has width 0.
     """
     samples, flat = len(values), values.reshape(len(values), -1)
-    found = bootstrap_interval(lambda draws: flat.mean(axis=0) + draws.deviations(samples) @ flat / samples)
+    found = bootstrap_interval(
+        lambda draws: flat.mean(axis=0) + draws.deviations(samples) @ flat / samples, units=samples
+    )
     return found.low.reshape(values.shape[1:]), found.high.reshape(values.shape[1:])

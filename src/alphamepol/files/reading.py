@@ -30,6 +30,8 @@ def read_small_file(path: Path, most: int) -> bytes:
     """Return the content of a regular file. Raises ValueError if the file has more than `most` bytes."""
     with open_regular_file(path) as file:
         content = file.read(most + 1)
+        if content is None:  # some files of the system look regular, but have nothing to read yet
+            raise ValueError("it has no content that can be read now")
         if len(content) > most:
             raise ValueError(f"it has {os.fstat(file.fileno()).st_size} bytes, more than {most}")
     return content

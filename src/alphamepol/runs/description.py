@@ -59,6 +59,13 @@ _ALSO_SUMMARISED: dict[str, Any] = {
 """The types of the parts that a summary may have, too."""
 
 
+_OF_EACH_SEED = {
+    *("returns_by_seed", "mean", "cvar", "worst_members", "discriminability", "return_before", "return_after"),
+    *("variance_with_baseline", "variance_without"),
+}
+"""The parts that have an entry for each seed, if a summary has them."""
+
+
 def describe_run(command: str, class_name: str, parts: dict[str, Any]) -> dict[str, Any]:
     """Return the content of config.json: everything needed to repeat the run, with versions, commit and device."""
     return {
@@ -92,6 +99,9 @@ def check_run_summary(command: str, summary: dict[str, Any]) -> None:
         if name in summary and not value_has_type(summary[name], kind):
             raise ValueError(f"its {name} is {summary[name]!r:.80}")
     members, seeds = summary.get("members", []), len(summary.get("seeds", []))
+    for name in _OF_EACH_SEED & summary.keys():
+        if not isinstance(summary[name], list) or (seeds and len(summary[name]) != seeds):
+            raise ValueError(f"its {name} does not have one entry for each seed")
     if len(members) != len(summary.get("probabilities", [])) or len(set(members)) != len(members):
         raise ValueError("it has not one probability for each member")
     if "members" in summary and not members:
