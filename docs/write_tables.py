@@ -343,30 +343,6 @@ def cost_estimates() -> str:
     return table(("run", *header), rows)
 
 
-def unseen() -> str:
-    """Return the scores of policies on unseen members of generated classes."""
-    rows = []
-    for setting, found in json.loads((RESULTS / "unseen.json").read_text()).items():
-        name, memory, *_ = setting.split(", ")
-        scores = {which: _estimate(found[which]["score"]) for which in ("seen", "unseen")}
-        rows.append(
-            (
-                f"`{name}`",
-                memory,
-                str(found["seeds"]),
-                cell(_estimate(found["unseen"]["entropy"])),
-                *(cell(scores[which]) for which in ("seen", "unseen")),
-                cell(_estimate(found["unseen"]["worst_tenth"])),
-            )
-        )
-    header = ("class", "memory", "seeds", "entropy, unseen", "score, seen", "score, unseen", "worst tenth, unseen")
-    return table(header, rows)
-
-
-def _estimate(found: dict[str, Any]) -> Estimate:
-    return Estimate(found["value"], found["interval"] and tuple(found["interval"]))
-
-
 TABLES: dict[str, Callable[[], str]] = {
     "readme": readme_table,
     "claims": lambda: (RESULTS / "claims.md").read_text().rstrip("\n"),
@@ -388,7 +364,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "quick": lambda: quick(""),
     "quick-held-out": lambda: quick("held-out-"),
     "cost-estimates": cost_estimates,
-    "unseen": unseen,
 }
 """The function that makes each table."""
 

@@ -23,8 +23,9 @@ ENTRY_POINTS = {
     "ant-stairs-implicitfast": "alphamepol.classes.ant_stairs_implicitfast",
     "minigrid": "alphamepol.classes.minigrid",
     "minigrid-counterexample": "alphamepol.classes.minigrid_counterexample",
-    "generated-rooms": "alphamepol.classes.generated_rooms",
-    "generated-mazes": "alphamepol.classes.generated_mazes",
+    "generated-rooms": "alphamepol.classes.generated.rooms",
+    "generated-mazes": "alphamepol.classes.generated.mazes",
+    "generated-minigrid": "alphamepol.classes.generated.minigrid",
 }
 """A dictionary from the name of a class to the module whose `ENTRY` describes it."""
 

@@ -6,8 +6,9 @@ Each function draws one gridworld from a random key, and can be compiled. Walls 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from alphamepol.compute.spanning_trees import draw_spanning_tree
 from alphamepol.environments.gridworld.gridworld import MAX_STEP, Gridworld
 
 ROOM_CELLS = 12
@@ -112,25 +113,12 @@ def _draw_walls_of_rooms(key: PRNGKeyArray) -> Walls:
 
 
 def _draw_corridors(nodes: int, key: PRNGKeyArray) -> Bool[Array, "rows columns"]:
-    """Draw the corridors of a maze by Kruskal's algorithm with random weights.
-
-    Crossings are in even rows and columns.
-    """
+    """Draw the corridors of a maze: a spanning tree of its crossings, which are in even rows and columns."""
     ends = np.array(
         [((i, j), (i, j + 1)) for i in range(nodes) for j in range(nodes - 1)]
         + [((i, j), (i + 1, j)) for i in range(nodes - 1) for j in range(nodes)]
     )
-    first, second = (jnp.asarray(ends[:, side] @ np.array([nodes, 1])) for side in (0, 1))
-    order = jax.random.permutation(key, len(ends))
-
-    def add(number: Int[Array, ""], state: tuple[Int[Array, " nodes"], Bool[Array, " edges"]]):
-        parts, kept = state
-        edge = order[number]
-        one, other = parts[first[edge]], parts[second[edge]]
-        return jnp.where(parts == other, one, parts), kept.at[edge].set(one != other)
-
-    start = jnp.arange(nodes * nodes), jnp.zeros(len(ends), bool)
-    kept = jax.lax.fori_loop(0, len(ends), add, start)[1]
+    kept = draw_spanning_tree(ends @ np.array([nodes, 1]), nodes**2, key=key)
     side = 2 * nodes - 1
     open_cells = np.zeros((side, side), bool)
     open_cells[::2, ::2] = True

@@ -130,6 +130,30 @@ class MiniGrid(CMP):
             numbers[row, column] = number
         self.goal_numbers = jnp.asarray(numbers)
 
+    @classmethod
+    def of_cells(
+        cls,
+        cells: UInt16[Array, "rows columns"],
+        start: Int[Array, "2"],
+        heading: Int[Array, ""],
+        *,
+        backward: Bool[Array, ""],
+    ) -> "MiniGrid":
+        """Return a MiniGrid from arrays, which may be traced by JAX. Nothing is checked, and no goals are tasks."""
+        made = object.__new__(cls)
+        rows, columns = cells.shape
+        for name, value in (
+            ("cells", cells),
+            ("start", start),
+            ("heading", heading),
+            ("backward", backward),
+            ("max_steps", jnp.array(10 * rows * columns, jnp.int32)),
+            ("goal_numbers", jnp.zeros(cells.shape, jnp.int32)),
+            ("size", jnp.array((columns, rows), jnp.int32)),
+        ):
+            object.__setattr__(made, name, value)
+        return made
+
     @property
     def observation_space(self) -> gymnasium.spaces.Box:
         return gymnasium.spaces.Box(0, 255, (VIEW, VIEW, 3), np.uint8)

@@ -53,7 +53,7 @@ WANTED = minigrid_map_code(BALL, COLOURS["blue"])
 OBSTACLE = minigrid_map_code(BALL, COLOURS["green"])
 
 Cells = UInt16[Array, "rows columns"]
-Room = Bool[np.ndarray, "rows columns"]
+Room = Bool[Array, "rows columns"]
 
 
 class RoomsMiniGrid(CMP):
@@ -130,7 +130,9 @@ class RoomsMiniGrid(CMP):
     def map(self) -> Map:
         """The walls of the rooms, without the doors, which differ between episodes."""
         columns, rows = self.size.tolist()
-        places = np.argwhere(np.asarray(_empty_rooms(columns // ROOM, rows // ROOM))[:rows, :columns] != NOTHING)
+        places = np.argwhere(
+            np.asarray(empty_minigrid_rooms(columns // ROOM, rows // ROOM))[:rows, :columns] != NOTHING
+        )
         walls = (MapPatch((column - 0.5, row - 0.5), (1.0, 1.0), "wall") for row, column in places.tolist())
         return Map((-0.5, columns - 0.5, rows - 0.5, -0.5), tuple(walls), (SIZE, SIZE))
 
@@ -158,12 +160,12 @@ def _is_success(reached: MiniGridState) -> Bool[Array, ""]:
 def draw_unlock(key: PRNGKeyArray) -> MiniGridState:
     """Draw a layout of Unlock: a locked door in the wall between two rooms, its key, and the agent in the west."""
     row_key, colour_key, key_key, agent_key = jax.random.split(key, 4)
-    room = _inside_of_room(0, 0)
+    room = inside_of_minigrid_room(0, 0)
     colour = jax.random.randint(colour_key, (), 0, len(COLOURS), jnp.uint16)
-    cells = _empty_rooms(*ROOMS[UNLOCK])
+    cells = empty_minigrid_rooms(*ROOMS[UNLOCK])
     cells = cells.at[_draw_along_wall(0, row_key), ROOM].set(minigrid_map_code(DOOR, colour, LOCKED))
-    cells = _put_into_room(cells, minigrid_map_code(KEY, colour), room, key_key)
-    return _with_agent_in_room(cells, room, agent_key)
+    cells = put_into_minigrid_room(cells, minigrid_map_code(KEY, colour), room, key_key)
+    return place_minigrid_agent(cells, room, agent_key)
 
 
 def draw_obstructed_maze(key: PRNGKeyArray) -> MiniGridState:
@@ -173,10 +175,10 @@ def draw_obstructed_maze(key: PRNGKeyArray) -> MiniGridState:
     each locked door. The second ball may take the place of the box with the first key, as in Farama's version 0.
     """
     keys = jax.random.split(key, 8)
-    room = _inside_of_room(2, 1)
+    room = inside_of_minigrid_room(2, 1)
     colours = jax.random.permutation(keys[0], jnp.arange(len(COLOURS), dtype=jnp.uint16))
     west, north, south = _draw_along_wall(1, keys[1]), _draw_along_wall(2, keys[2]), _draw_along_wall(2, keys[3])
-    cells = _empty_rooms(*ROOMS[OBSTRUCTED_MAZE])
+    cells = empty_minigrid_rooms(*ROOMS[OBSTRUCTED_MAZE])
     cells = cells.at[west, 2 * ROOM].set(minigrid_map_code(DOOR, colours[0], CLOSED))
     for colour, row, column, inwards, box_key in (
         (colours[5], ROOM, north, 1, keys[4]),
@@ -185,12 +187,12 @@ def draw_obstructed_maze(key: PRNGKeyArray) -> MiniGridState:
         cells = cells.at[row, column].set(minigrid_map_code(DOOR, colour, LOCKED))
         cells = cells.at[row + inwards, column].set(OBSTACLE)
         box = minigrid_map_code(BOX, COLOURS["grey"], minigrid_map_code(KEY, colour))
-        cells = _put_into_room(cells, box, room, box_key)
-    cells = _put_into_room(cells, WANTED, _inside_of_room(2, 0), keys[6])
-    return _with_agent_in_room(cells, room, keys[7])
+        cells = put_into_minigrid_room(cells, box, room, box_key)
+    cells = put_into_minigrid_room(cells, WANTED, inside_of_minigrid_room(2, 0), keys[6])
+    return place_minigrid_agent(cells, room, keys[7])
 
 
-def _empty_rooms(columns: int, rows: int) -> Cells:
+def empty_minigrid_rooms(columns: int, rows: int) -> Cells:
     """Return a map of empty rooms with walls between them, in a map that is filled with walls."""
     cells = np.full((SIZE, SIZE), GREY_WALL, np.uint16)
     for j in range(rows):
@@ -199,11 +201,11 @@ def _empty_rooms(columns: int, rows: int) -> Cells:
     return jnp.asarray(cells)
 
 
-def _inside_of_room(column: int, row: int) -> Room:
+def inside_of_minigrid_room(column: int, row: int) -> Room:
     """Return which cells are inside a room."""
     inside = np.zeros((SIZE, SIZE), bool)
     inside[row * ROOM + 1 : (row + 1) * ROOM, column * ROOM + 1 : (column + 1) * ROOM] = True
-    return inside
+    return jnp.asarray(inside)
 
 
 def _draw_along_wall(room: int, key: PRNGKeyArray) -> Int[Array, ""]:
@@ -211,8 +213,8 @@ def _draw_along_wall(room: int, key: PRNGKeyArray) -> Int[Array, ""]:
     return jax.random.randint(key, (), room * ROOM + 1, (room + 1) * ROOM)
 
 
-def _put_into_room(
-    cells: Cells, thing: Array | int, room: Bool[np.ndarray, "rows columns"], key: PRNGKeyArray
+def put_into_minigrid_room(
+    cells: Cells, thing: Array | int, room: Room, key: PRNGKeyArray
 ) -> Cells:
     """Put an object into a cell that is drawn uniformly from the free cells of a room."""
     free = jnp.where(room & (cells == NOTHING), 0.0, -jnp.inf)
@@ -220,7 +222,7 @@ def _put_into_room(
     return cells.at[row, column].set(thing)
 
 
-def _with_agent_in_room(cells: Cells, room: Room, key: PRNGKeyArray) -> MiniGridState:
+def place_minigrid_agent(cells: Cells, room: Room, key: PRNGKeyArray) -> MiniGridState:
     """Draw the agent's place and direction, together, so that no object but a wall is right in front of the agent."""
     ahead = jnp.stack([jnp.roll(cells, (-row, -column), (0, 1)) for column, row in HEADING_VECTORS.tolist()])
     allowed = room & (cells == NOTHING) & ((ahead == NOTHING) | (ahead == GREY_WALL))

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from alphamepol.algorithms.alphamepol.presets import quick_alphamepol_preset
 from alphamepol.algorithms.trpo.config import TrpoConfig
-from alphamepol.classes.generated_rooms import PAPER
+from alphamepol.classes.generated.rooms import PAPER
 from alphamepol.classes.gridworld_slope import STANDING_STILL
 from alphamepol.classes.miniature import miniature_finetuning
 from alphamepol.environments.registry import ClassEntry

@@ -1,0 +1,1 @@
+"""Classes whose members are drawn by a generator, with their presets."""
