@@ -213,9 +213,7 @@ def _draw_along_wall(room: int, key: PRNGKeyArray) -> Int[Array, ""]:
     return jax.random.randint(key, (), room * ROOM + 1, (room + 1) * ROOM)
 
 
-def put_into_minigrid_room(
-    cells: Cells, thing: Array | int, room: Room, key: PRNGKeyArray
-) -> Cells:
+def put_into_minigrid_room(cells: Cells, thing: Array | int, room: Room, key: PRNGKeyArray) -> Cells:
     """Put an object into a cell that is drawn uniformly from the free cells of a room."""
     free = jnp.where(room & (cells == NOTHING), 0.0, -jnp.inf)
     row, column = jnp.unravel_index(jax.random.categorical(key, free.ravel()), cells.shape)
