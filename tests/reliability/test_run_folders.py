@@ -462,7 +462,7 @@ def test_lines_of_earlier_steps_end_the_metrics(tmp_path: Path) -> None:
 def test_a_summary_without_members_is_refused() -> None:
     summary = {"class": "a", "members": [], "probabilities": [], "label": "DIAYN", "seeds": [0]}
     with pytest.raises(ValueError, match="it has no member"):
-        check_run_summary("metatrain", summary)
+        check_run_summary("metatrain", summary, 1)
 
 
 @pytest.mark.parametrize("part", ["discriminability", "return_after", "variance_without"])
@@ -471,8 +471,14 @@ def test_a_summary_with_more_entries_than_seeds_is_refused(part: str, forged: An
     """Thousands of entries for one seed would take gigabytes when intervals are computed."""
     summary = {"class": "a", "members": ["m"], "probabilities": [1.0], "label": "DIAYN", "seeds": [0], part: forged}
     with pytest.raises(ValueError, match=f"its {part} does not have one entry for each seed"):
-        check_run_summary("metatrain", summary)
-    check_run_summary("metatrain", summary | {part: [[0.1]]})
+        check_run_summary("metatrain", summary, 1)
+    check_run_summary("metatrain", summary | {part: [[0.1]]}, 1)
+
+
+@pytest.mark.parametrize("seeds", [[], [0, 1], [0] * 2000])
+def test_a_summary_of_other_seeds_than_the_settings_is_refused(seeds: list[int], run: Path, capsys) -> None:
+    edit(run / "summary.json", lambda summary: summary.update(seeds=seeds))
+    refuses(["report", str(run)], capsys, f"it has {len(seeds)} seeds, but the settings of the run have 1")
 
 
 def test_a_network_of_too_many_layers_is_refused() -> None:

@@ -90,8 +90,11 @@ def _versions_of_physics() -> dict[str, str]:
     return found
 
 
-def check_run_summary(command: str, summary: dict[str, Any]) -> None:
-    """Raise ValueError if the parts of a summary that are read here are missing, of wrong types, or do not fit."""
+def check_run_summary(command: str, summary: dict[str, Any], planned_seeds: Any) -> None:
+    """Raise ValueError if the parts of a summary that are read here are missing, of wrong types, or do not fit.
+
+    `planned_seeds` is the number of seeds in the run's settings.
+    """
     for name, kind in SUMMARISED[command].items():
         if not value_has_type(summary.get(name), kind):
             raise ValueError(f"its {name} is {summary.get(name)!r:.80}")
@@ -99,6 +102,8 @@ def check_run_summary(command: str, summary: dict[str, Any]) -> None:
         if name in summary and not value_has_type(summary[name], kind):
             raise ValueError(f"its {name} is {summary[name]!r:.80}")
     members, seeds = summary.get("members", []), len(summary.get("seeds", []))
+    if "seeds" in summary and seeds != planned_seeds:
+        raise ValueError(f"it has {seeds} seeds, but the settings of the run have {planned_seeds!r:.80}")
     for name in _OF_EACH_SEED & summary.keys():
         if not isinstance(summary[name], list) or (seeds and len(summary[name]) != seeds):
             raise ValueError(f"its {name} does not have one entry for each seed")

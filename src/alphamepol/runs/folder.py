@@ -117,10 +117,11 @@ class RunFolder:
     def read_summary(self) -> dict[str, Any]:
         if not self.summary.is_file():
             raise InputError(f"run: {self.path} has not finished, it has no summary.json; continue it with --resume")
-        summary, command = _read_json_in_run_folder(self.summary), self.read_config().get("command")
+        summary, described = _read_json_in_run_folder(self.summary), self.read_config()
+        command, config = described.get("command"), described.get("config")
         if command in SUMMARISED:
             try:
-                check_run_summary(command, summary)
+                check_run_summary(command, summary, config.get("seeds", 1) if isinstance(config, dict) else 1)
             except ValueError as error:
                 raise InputError(f"run: {self.summary} is not the summary of a run of {command} ({error})") from error
         return summary
