@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 
@@ -39,8 +40,20 @@ def write(store: Store, name: str, planned, *, finished: bool = True, **parts) -
     description = {"command": planned.command, "class": planned.class_name, "config": settings_to_dict(planned.config)}
     (folder / "config.json").write_text(json.dumps(description | parts))
     if finished:
-        (folder / "summary.json").write_text(json.dumps({"name": name, **SUMMARIES.get(planned.command, {})}))
+        summary = {"name": name, **SUMMARIES.get(planned.command, {})}
+        (folder / "summary.json").write_text(json.dumps(_of_all_seeds(summary, planned.config.seeds)))
     store.look()
+
+
+def _of_all_seeds(summary: dict[str, Any], seeds: int) -> dict[str, Any]:
+    """Return a summary of one seed as that of several equal seeds."""
+    whole = dict(summary)
+    if "seeds" in summary:
+        whole["seeds"] = list(range(seeds))
+    if "mean" in summary:
+        whole["mean"] = seeds * summary["mean"]
+        whole["entropy"] = {member: seeds * values for member, values in summary["entropy"].items()}
+    return whole
 
 
 def changed(planned, **fields):
