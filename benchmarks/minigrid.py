@@ -92,7 +92,7 @@ def equality_of_rooms(steps: int, layouts: int, seed: int) -> dict:
 
 
 def measure(rounds: int) -> list[Measurement]:
-    """Measure a million random steps without a policy. Every observation is made. Farama's has a process per core."""
+    """Measure random steps without a policy. Every observation is made. Farama's has a process per core."""
     return [
         _measure_class(rounds, "minigrid", 244, take_farama_steps),
         # A trajectory has as many steps as in the paper, so that layouts are drawn as often as in a run.

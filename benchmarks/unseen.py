@@ -55,11 +55,12 @@ def main(
         streams = {which: class_of_shown_members(am.make(name), f"{which}:{members}") for which in ("unseen", "seen")}
         uniform = {which: uniform_entropies(one, config) for which, one in streams.items()}
         for memory in memories:
-            run = folder / f"{name}-{memory}-alpha-{alpha:g}-epochs-{epochs}"
+            setting = f"{name}-{memory}-alpha-{alpha:g}-epochs-{epochs}-seeds-{seeds}"
+            run = folder / setting
             am.pretrain(name, dataclasses.replace(config, memory=memory), folder=run, resume=True, log="none")
             described: dict[str, Any] = {"seeds": seeds, "epochs": epochs, "members": members, "batches": batches}
             for which in streams:
-                place = folder / f"{run.name}-{which}"
+                place = folder / f"{setting}-{which}"
                 done = am.evaluate(
                     [run, "random"], name, members=f"{which}:{members}", batches=batches, folder=place, quiet=True
                 )
@@ -67,7 +68,7 @@ def main(
                 described[which] = scores(ours, random, uniform[which])
             gap = np.array(described["seen"]["scores"]) - np.array(described["unseen"]["scores"])
             described["gap"] = estimate_statistic(Sample.of_seeds(gap)).to_dict()
-            found[f"{name}, {memory}, alpha {alpha:g}, {epochs} epochs"] = described
+            found[f"{setting}, {members} members, {batches} mini-batches"] = described
             # The run folders are not kept, so that their descriptions are kept here.
             kept = json.loads((run / "config.json").read_text())
             described["run"] = {part: kept[part] for part in ("config", "commit", "versions", "device")}

@@ -23,7 +23,6 @@ from alphamepol.environments.host import AnyClass, remark_about_class
 from alphamepol.environments.make import make_class
 from alphamepol.environments.registry import registered_name
 from alphamepol.errors import InputError
-from alphamepol.estimation.risk import risk_tail_count
 from alphamepol.figures.terminal import say_in_terminal
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
@@ -216,7 +215,7 @@ def check_to_dict(found: Diagnosis, findings: Sequence[Finding], line: str) -> d
         ],
         "train_with": line,
         "minibatches": found.config.minibatches,
-        "tail": risk_tail_count(found.config.alpha, found.config.minibatches),
+        "tail": found.config.tail_size,
         "neighbours": found.neighbours,
         "fewest_particles": found.fewest,
         "members": members,

@@ -184,6 +184,7 @@ def diagnose(
         policy=label,
         trained=trained,
         members=names,
+        generated=environment_class.generator is not None,
         probabilities=environment_class.probabilities,
         config=given,
         neighbours=k,
@@ -280,8 +281,10 @@ def _diagnose_learning_rates(
     """
     # The baseline needs many mini-batches. A compiled class gives more than an epoch has, at little cost.
     quick = isinstance(plan.environment_class, EnvironmentClass)
+    of_member = config.member_batches
     minibatches = MOST_MINIBATCHES if quick else min(config.minibatches, MOST_MINIBATCHES)
-    members, epoch_keys = draw_sample_members(keys, 0, plan.environment_class.probabilities, minibatches)
+    minibatches = max(1, minibatches // of_member) * of_member
+    members, epoch_keys = draw_sample_members(keys, 0, plan.environment_class.distribution, minibatches, of_member)
     with stage(STAGES[4]):
         trajectories = plan.collect(policies, members, "check", fewest=0, keys=epoch_keys)
         if np.asarray(trajectories.valid).sum(axis=(-1, -2)).min() <= config.neighbours:
@@ -290,7 +293,7 @@ def _diagnose_learning_rates(
         neighbourhood = neighbours_of_samples(ready, config.neighbours)
         if np.any(aliased_sets_of_samples(neighbourhood)):
             return (), None  # there is no finite entropy, and no gradient
-    learned_from = min(config.minibatches, MINIBATCHES)
+    learned_from = max(1, min(config.minibatches, MINIBATCHES) // of_member) * of_member
     samples, neighbours = _minibatches_to_diagnose((trajectories, neighbourhood), np.arange(learned_from))
     config = dataclasses.replace(config, trajectories=learned_from * config.batch)
     learners = start_learners(policies)

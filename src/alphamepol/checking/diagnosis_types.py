@@ -48,6 +48,8 @@ class Diagnosis:
     """True if a policy was given; False for an untrained policy."""
     members: tuple[str, ...]
     """The names of the members."""
+    generated: bool
+    """True if a generator draws the members that a policy is trained on, so that none of `members` is among them."""
     probabilities: tuple[float, ...]
     """The probability p_M of each member."""
     config: PretrainConfig

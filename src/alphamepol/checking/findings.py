@@ -19,7 +19,7 @@ from alphamepol.checking.obstacles import (
     obstacles_of_scales,
 )
 from alphamepol.estimation.member_distances import pairs_for_distances
-from alphamepol.estimation.risk import risk_tail_count, weighted_cvar
+from alphamepol.estimation.risk import weighted_cvar
 from alphamepol.figures.tables import MOST
 from alphamepol.files.names import WIDTH, join_command_words, name_as_text
 from alphamepol.measuring.sensitivity import Learned
@@ -262,8 +262,19 @@ def _findings_of_stability(found: Diagnosis) -> Iterator[Finding]:
 
 
 def _findings_of_draws(found: Diagnosis) -> Iterator[Finding]:
+    if not found.generated:
+        yield from _findings_of_rare_member(found)
     config = found.config
-    tail = risk_tail_count(config.alpha, config.minibatches)
+    if config.alpha < 1 and config.tail_size < 3:
+        yield Finding(
+            False,
+            f"The tail has only {config.tail_size} of {config.minibatches} mini-batches (α = {config.alpha:g}): "
+            "gradients will be noisy; use more --trajectories.",
+        )
+
+
+def _findings_of_rare_member(found: Diagnosis) -> Iterator[Finding]:
+    config = found.config
     rarest = _rarest_member_in_findings(found)
     probability, absent = found.probabilities[rarest], found.draws[rarest].absent
     said = (
@@ -276,12 +287,6 @@ def _findings_of_draws(found: Diagnosis) -> Iterator[Finding]:
         yield Finding(True, f"{said}; {enough}: use {advised_options(settings)}.", settings)
     elif absent > 0.05:
         yield Finding(False, f"{said}; {enough}.")
-    if config.alpha < 1 and tail < 3:
-        yield Finding(
-            False,
-            f"The tail has only {tail} of {config.minibatches} mini-batches (α = {config.alpha:g}): gradients will be "
-            "noisy; use more --trajectories.",
-        )
 
 
 def _own_neighbours_in_findings(found: Diagnosis) -> tuple[int, float]:
@@ -341,7 +346,7 @@ def _findings_of_risk(found: Diagnosis) -> Iterator[Finding]:
     )
     yield Finding(
         False,
-        f"The worst {alpha:.0%} of mini-batches ({risk_tail_count(alpha, config.minibatches)} of the "
+        f"The worst {alpha:.0%} of mini-batches ({config.tail_size} of the "
         f"{config.minibatches} in an epoch) have {lost:.2f} less entropy than the mean of all. Of them, "
         f"{_most_of_tail_finding(found, tail)}: {verdict}.",
     )

@@ -1,5 +1,7 @@
 """The command `alphamepol classes`, which lists the classes that have a name."""
 
+import math
+
 from rich.console import Console
 
 from alphamepol.environments.registry import find_registered_class, registered_class_names
@@ -27,10 +29,7 @@ def print_listing_of_classes(console: Console) -> None:
             console.print(table_of_class_members(environment_class))
         else:
             ceilings = [environment_class[name].entropy_ceiling for name in environment_class.names]
-            say_in_terminal(
-                console,
-                f"  {len(ceilings)} unseen members have names, from {environment_class.names[0]} on; their entropy "
-                f"ceilings are {min(ceilings):.3f} to {max(ceilings):.3f}",
-                soft_wrap=False,
-            )
+            known = f"{min(ceilings):.3f} to {max(ceilings):.3f}" if math.isfinite(max(ceilings)) else "unknown"
+            names = f"{len(ceilings)} unseen members have names, from {environment_class.names[0]} on"
+            say_in_terminal(console, f"  {names}; their entropy ceilings are {known}", soft_wrap=False)
         console.print()

@@ -1,5 +1,6 @@
 """A class of environments: named members, stacked into one pytree, and the distribution they are drawn from."""
 
+import dataclasses
 import difflib
 import hashlib
 import math
@@ -24,7 +25,9 @@ from alphamepol.files.names import WIDTH, name_as_text
 from alphamepol.settings.run import PhysicsKind
 
 AnyMember = TypeVar("AnyMember", bound=CMP)
-GENERATED_PARTS = ("worst tenth", "middle", "best tenth")
+MANY = 100
+"""The most members that one compiled program stacks."""
+GENERATED_PARTS: tuple[str, ...] = ("worst tenth", "middle", "best tenth")
 """The parts of a generated class whose entropies metrics report: of its mini-batches, ordered by entropy."""
 
 
@@ -41,6 +44,7 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
       shapes and with equal spaces.
     - `probabilities`: one number per member; they must sum to 1. The default is a uniform distribution.
     - `name`: the name of the class in reports.
+    - `generator`: the rule that draws members for training; `generated_class` makes such a class.
 
     **Raises**
 
@@ -134,8 +138,19 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
 
         A run that is resumed compares this hash, to notice members that have changed but kept their names.
         """
-        streams = "" if self.generator is None else f"{self.generator.seed} {self.generator.training}"
-        return hashlib.sha256(pack_arrays(self.members, {}) + streams.encode()).hexdigest()
+        # Plain static fields count only if they are not empty, so that a new one does not change the hash of old runs.
+        plain = {
+            field.name: getattr(self.members, field.name)
+            for field in dataclasses.fields(self.members)
+            if field.metadata.get("static") and isinstance(getattr(self.members, field.name), bool | int | float | str)
+        }
+        told = "".join(f" {name}={value!r}" for name, value in plain.items() if value)
+        members = self.members
+        if self.generator is not None:
+            told += f" {self.generator.seed} {self.generator.training}"
+            # Devices round the numbers of a generator differently.
+            members = jax.tree.map(lambda leaf: jnp.round(leaf, 3) if leaf.dtype.kind == "f" else leaf, members)
+        return hashlib.sha256(pack_arrays(members, {}) + told.encode()).hexdigest()
 
 
 def repr_of_class(environment_class: Any, most: int = 20) -> str:
@@ -231,4 +246,7 @@ def _stack_members_of_class(members: Mapping[str, AnyMember]) -> AnyMember:
                     f"members: {name!r} and {first_name!r} differ in {space}: "
                     f"{getattr(member, space)} and {getattr(first, space)}; members of one class must have equal spaces"
                 )
+    if len(members) > MANY:
+        # A compiled program of so many arguments would take long to compile.
+        return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(jax.device_get(leaves))), *members.values())
     return stack_trees(list(members.values()))

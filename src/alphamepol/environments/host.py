@@ -261,7 +261,7 @@ class HostClass:
 
     @property
     def generator(self) -> None:
-        """None: a host class is not generated."""
+        """The rule that draws members for training. It is None, because a host class is not generated."""
         return None
 
     @property

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+from jaxtyping import Array, Float
 from rich.console import Console
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
@@ -149,25 +150,28 @@ def evaluate(
         evaluation_batches=batches,
     )
     config.check()
-    environment_class = class_of_shown_members(make_class(environment_class, physics=physics), members)
-    check_horizon(environment_class, config.horizon)
-    sources = [_source_to_evaluate(source, environment_class, config) for source in sources]
-    path = Path(folder) if folder else _default_folder_of_evaluate(sources, class_name)
+    whole = make_class(environment_class, physics=physics)
+    shown = class_of_shown_members(whole, members)
+    check_horizon(shown, config.horizon)
+    # Random and the units of particles belong to the class, whichever of its members are shown.
+    sources = [_source_to_evaluate(source, whole, config) for source in sources]
+    units = class_particle_units(whole, config) if config.normalise else None
+    path = Path(folder) if folder else _default_folder_of_evaluate(sources, class_name, members)
     if (path / "config.json").exists():
         raise InputError(f"folder: {path} holds a run; choose another --folder")
     check_folder_is_plain(path if folder else path.parent, folders=["figures" if folder else path.name])
     console = Console(quiet=quiet, markup=False, emoji=False)
     shown_class = name_as_text(class_name, WIDTH)
-    if remark := remark_about_class(environment_class):
+    if remark := remark_about_class(whole):
         console.print(remark)
-    evaluations = _evaluate_each_source(sources, make_class(environment_class, config.probabilities), config, console)
-    _draw_evaluated_sources(evaluations, environment_class, path / "figures")
+    evaluations = _evaluate_each_source(sources, make_class(shown, config.probabilities), config, units, console)
+    _draw_evaluated_sources(evaluations, shown, path / "figures")
     summary = _summarise_evaluated_sources(sources, evaluations, config, class_name)
     write_atomically(path / "summary.json", to_json(summary))
     if len(sources) == 1:
         ((label, evaluation),) = evaluations.items()
-        shown = f"{name_as_text(label, WIDTH)} ({name_as_text(sources[0].name)}) in {shown_class}"
-        console.print(evaluation_table(evaluation, shown))
+        title = f"{name_as_text(label, WIDTH)} ({name_as_text(sources[0].name)}) in {shown_class}"
+        console.print(evaluation_table(evaluation, title))
     else:
         console.print(comparison_table(evaluations, f"state entropy in {shown_class}"))
     return Evaluated(path, evaluations, summary)
@@ -202,11 +206,14 @@ def _source_to_evaluate(source: Source, environment_class: AnyClass, config: Pre
 
 
 def _evaluate_each_source(
-    sources: Sequence[Source], environment_class: AnyClass, config: PretrainConfig, console: Console
+    sources: Sequence[Source],
+    environment_class: AnyClass,
+    config: PretrainConfig,
+    units: Float[Array, " features"] | None,
+    console: Console,
 ) -> dict[str, Evaluation]:
     """Evaluate each source, all with the same units and the same noise."""
     evaluations: dict[str, Evaluation] = {}
-    units = class_particle_units(environment_class, config) if config.normalise else None
     for source, label in zip(sources, distinct_source_labels(sources), strict=True):
         track = partial(
             track_progress, description=f"evaluating {name_as_text(label, WIDTH)} in each member", console=console
@@ -224,7 +231,7 @@ def _evaluate_each_source(
     if any(evaluation.feature_noise > config.feature_noise for evaluation in evaluations.values()):
         say_in_terminal(console, f"particles coincide: noise of {NOISE_IF_COINCIDING:g} particle units is added")
         if len(sources) > 1:
-            return _evaluate_each_source(sources, environment_class, settings_with_noise(config), console)
+            return _evaluate_each_source(sources, environment_class, settings_with_noise(config), units, console)
     return evaluations
 
 
@@ -240,8 +247,9 @@ def _draw_evaluated_sources(evaluations: dict[str, Evaluation], environment_clas
         draw_heat_maps(of_seed, environment_class, folder, name=f"heat-maps-seed-{seed}")
 
 
-def _default_folder_of_evaluate(sources: Sequence[Source], class_name: str) -> Path:
-    name = f"evaluation-{class_in_folder_name(class_name)}"
+def _default_folder_of_evaluate(sources: Sequence[Source], class_name: str, members: str) -> Path:
+    which = "" if members == "unseen" else name_as_path(members)
+    name = join_path_words("evaluation", class_in_folder_name(class_name), which)
     if len(sources) > 1:
         return default_run_folder(name, joined_source_names(sources))
     path = Path(sources[0].name)

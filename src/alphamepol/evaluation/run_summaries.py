@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from alphamepol.environments.environment_class import GENERATED_PARTS
 from alphamepol.errors import InputError
 from alphamepol.files.json_files import value_has_type
 from alphamepol.runs.description import Number
@@ -36,7 +37,7 @@ def summarise_run_so_far(folder: RunFolder, described: dict[str, Any], config: A
             told |= {"members": described["members"], "probabilities": described["probabilities"]}
             told["label"] = f"{config.label}, {said}"
         if command == "pretrain":
-            told |= _entropies_so_far(folder, told["members"])
+            told |= _entropies_so_far(folder, told["members"], told["probabilities"])
     except (KeyError, ValueError) as error:
         raise InputError(f"run: the numbers so far of {folder.path} cannot be used ({error})") from error
     return said, told
@@ -52,8 +53,11 @@ def _returns_so_far(folder: RunFolder, iterations: int, tasks: int) -> dict[str,
     return {"returns": by_seed.mean(axis=1).tolist(), "returns_by_seed": np.moveaxis(by_seed, 1, 0).tolist()}
 
 
-def _entropies_so_far(folder: RunFolder, members: list[str]) -> dict[str, Any]:
-    """Return the latest entropy of every member in the samples of a run's epochs, for each seed."""
+def _entropies_so_far(folder: RunFolder, members: list[str], probabilities: list[float]) -> dict[str, Any]:
+    """Return the latest entropy of every member in the samples of a run's epochs, for each seed.
+
+    The metrics of a generated class have parts of the class instead of members, which are returned as its members.
+    """
     latest: dict[int, dict[str, float]] = {}
     means: dict[int, float] = {}
     fields = {"seed": int, "mean_entropy": Number, "entropy": dict[str, Number]}
@@ -66,8 +70,12 @@ def _entropies_so_far(folder: RunFolder, members: list[str]) -> dict[str, Any]:
     units, ceilings = record.get("units"), record.get("entropy_ceilings") or [None] * len(members)
     if len(ceilings) != len(members):
         raise ValueError("class.json has other members than config.json")
+    if all(set(found) == set(GENERATED_PARTS) for found in latest.values()):
+        members, probabilities, ceilings = list(GENERATED_PARTS), [0.1, 0.8, 0.1], [None] * 3
     shift = 0.0 if units is None else float(np.sum(np.log(units)))
     return {
+        "members": members,
+        "probabilities": probabilities,
         "entropy": {name: [found[name] for found in latest.values() if name in found] for name in members},
         "ceiling": {
             name: None if ceiling is None else ceiling - shift for name, ceiling in zip(members, ceilings, strict=True)

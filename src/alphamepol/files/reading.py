@@ -23,6 +23,12 @@ def open_regular_file(path: Path) -> io.BufferedReader:
     if not stat.S_ISREG(os.fstat(number).st_mode):
         file.close()
         raise ValueError("it is not a regular file")
+    try:
+        # Some files of the system look regular, but have nothing to read yet. A later read would return None.
+        os.pread(number, 1, 0)
+    except BlockingIOError as error:
+        file.close()
+        raise ValueError("it has nothing that can be read now") from error
     return file
 
 
@@ -30,8 +36,6 @@ def read_small_file(path: Path, most: int) -> bytes:
     """Return the content of a regular file. Raises ValueError if the file has more than `most` bytes."""
     with open_regular_file(path) as file:
         content = file.read(most + 1)
-        if content is None:  # some files of the system look regular, but have nothing to read yet
-            raise ValueError("it has no content that can be read now")
         if len(content) > most:
             raise ValueError(f"it has {os.fstat(file.fileno()).st_size} bytes, more than {most}")
     return content

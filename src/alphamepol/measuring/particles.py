@@ -61,15 +61,17 @@ def class_particle_units(environment_class: AnyClass, settings: SampleSettings) 
     """Return the units of a class: the standard deviation of its particles under uniformly random actions.
 
     The units are the same for every policy, batch size, horizon, seed and α, so that all runs of a class can be
-    compared. They depend on the encoder, if particles are images. Every member counts the same.
+    compared. They depend on the encoder, if particles are images. Every member counts the same. The units of a
+    generated class come from members of its training stream, so that nothing depends on its test members.
     """
     shape, members = policy_shape(environment_class), len(environment_class)
-    keys = seed_keys([0])
+    keys, generator = seed_keys([0]), environment_class.generator
+    first = 0 if generator is None else generator.shown
     limit = min(environment_class[number].time_limit for number in range(members))
     seen = collect_with_sampler(
         UniformPolicy(shape.observation_size, shape.actions),
         environment_class,
-        jax.device_put(np.arange(members, dtype=np.int32)[None]),
+        jax.device_put(np.arange(first, first + members, dtype=np.int32)[None]),
         batch=UNIT_TRAJECTORIES,
         horizon=int(min(UNIT_STEPS, limit)),
         keys=keys,

@@ -150,18 +150,17 @@ class JudgedStatement:
 
     @property
     def units_needed(self) -> int | None:
-        """How many seeds (and tasks) would be expected to decide an undecided statement; None if that is not known."""
+        """The number of seeds (and tasks) that would be expected to decide an undecided statement; None if unknown."""
         if self.verdict != "undecided" or self.found is None or self.found.interval is None:
             return None
         return self.statement.units_to_decide(self.found, self.units)
 
     @property
     def power(self) -> str:
-        """A sentence about what would be expected to decide an undecided statement; empty if it is decided."""
-        if self.verdict != "undecided":
+        """A sentence about what would be expected to decide an undecided statement; empty if it is decided,
+        or if a run is missing."""
+        if self.verdict != "undecided" or self.missing:
             return ""
-        if self.missing:
-            return f" It needs {'; '.join(self.missing)}."
         what = "seeds and tasks" if self.has_tasks else "seeds"
         if self.found is None or self.found.interval is None:
             more = f" An interval needs at least {FEWEST} {what}."

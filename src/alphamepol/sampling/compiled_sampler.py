@@ -6,8 +6,10 @@ import jax
 from jaxtyping import Array, Int, Key
 
 from alphamepol.compute.mapping import map_leading_axis
+from alphamepol.compute.trees import take_from_trees
 from alphamepol.environments.cmp import CMP
 from alphamepol.environments.environment_class import EnvironmentClass
+from alphamepol.environments.generated.member_generator import MemberGenerator
 from alphamepol.environments.tasks import Task
 from alphamepol.policies.policy import Policy
 from alphamepol.sampling.rollout import rollout, rollout_episodes
@@ -24,7 +26,8 @@ def collect_compiled(
     keys: Key[Array, " seeds"],
 ) -> Trajectories:
     """Collect trajectories in a compiled class; see `collect_with_sampler`."""
-    return _collect_in_compiled_sampler(policies, environment_class, members, keys, batch, horizon)
+    stacked, generator = environment_class.members, environment_class.generator
+    return _collect_in_compiled_sampler(policies, stacked, members, keys, batch, horizon, generator)
 
 
 def collect_compiled_episodes(
@@ -34,23 +37,24 @@ def collect_compiled_episodes(
     return _episodes_in_compiled_sampler(policies, member, tasks, keys, trajectories, horizon)
 
 
-@partial(jax.jit, static_argnames=("batch", "horizon"))
+@partial(jax.jit, static_argnames=("batch", "horizon", "generator"))
 def _collect_in_compiled_sampler(
-    policies, environment_class: EnvironmentClass, members, keys, batch: int, horizon: int
+    policies, stacked: CMP, members, keys, batch: int, horizon: int, generator: MemberGenerator | None
 ) -> Trajectories:
-    def one_seed(policy, members, key, environment_class):
+    def one_seed(policy, members, key, stacked):
         keys = jax.random.split(key, (len(members), batch))
 
         def one_trajectory(member_number, key):
-            return rollout(policy, environment_class[member_number], horizon, key=key)
+            member = take_from_trees(stacked, member_number) if generator is None else generator(member_number)
+            return rollout(policy, member, horizon, key=key)
 
         minibatch = jax.vmap(one_trajectory, in_axes=(None, 0))
         steps = jax.vmap(minibatch)(members, keys)
         return Trajectories(steps.perceived, steps.actions, steps.particles, steps.valid, members, steps.places)
 
-    if environment_class.members.steps_together:
-        return jax.vmap(partial(one_seed, environment_class=environment_class))(policies, members, keys)
-    return map_leading_axis(one_seed, environment_class=environment_class)(policies, members, keys)
+    if stacked.steps_together:
+        return jax.vmap(partial(one_seed, stacked=stacked))(policies, members, keys)
+    return map_leading_axis(one_seed, stacked=stacked)(policies, members, keys)
 
 
 @partial(jax.jit, static_argnames=("trajectories", "horizon"))

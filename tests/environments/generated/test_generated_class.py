@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import equinox as eqx
 import jax
@@ -10,11 +11,14 @@ import numpy as np
 import pytest
 
 from alphamepol import (
+    EnvironmentClass,
     Gridworld,
     InputError,
     MetatrainConfig,
     PretrainConfig,
     RunError,
+    diagnose,
+    estimate_pretraining_cost,
     evaluate,
     finetune,
     finetuning_preset,
@@ -22,8 +26,10 @@ from alphamepol import (
     make,
     metatrain,
     pretrain,
+    report,
 )
 from alphamepol.algorithms.alphamepol import run as pretrain_module
+from alphamepol.checking.findings import find_all_findings
 from alphamepol.environments.environment_class import draw_members_of_class
 from alphamepol.environments.generated.generated_class import class_of_shown_members
 from alphamepol.measuring.samples import draw_sample_members
@@ -105,7 +111,7 @@ def test_the_seed_decides_both_streams() -> None:
         (lambda key: {"walls": jnp.zeros(3)}, {}, "make_member: it returned dict; it must return a member"),
         (lambda key: Gridworld(1 / 0), {}, "make_member: it failed, or JAX cannot compile it .ZeroDivisionError"),
         (lambda key: make_room(key if float(key) else None), {}, "JAX cannot compile it"),
-        (make_room, {"shown": 0}, "shown: 0 was given; it must be a whole number from 1 to 10000"),
+        (make_room, {"shown": 0}, "shown: 0 was given; it must be a whole number from 1 to 1000"),
         (make_room, {"training": 0}, "training: 0 was given"),
         (make_room, {"seed": -1}, "seed: -1 was given"),
     ],
@@ -228,3 +234,53 @@ def test_the_risk_over_members_ranks_members(tmp_path) -> None:
 def test_settings_of_the_risk_are_checked(fields, sentence) -> None:
     with pytest.raises(InputError, match=sentence):
         dataclasses.replace(CONFIG, **fields).check()
+
+
+def test_units_and_random_do_not_depend_on_the_members_that_are_shown(tmp_path) -> None:
+    rooms = generated_class(make_room, shown=4, name="slopes")
+    config = dataclasses.replace(CONFIG, normalise=True, memory="last")
+    run = pretrain(rooms, config, folder=tmp_path / "run", quiet=True)
+    found = {}
+    for members in ("unseen", "2", "seen"):
+        done = evaluate(
+            [run.folder, "random"], rooms, members=members, batches=2, folder=tmp_path / members, quiet=True
+        )
+        found[members] = [evaluation.units for evaluation in done.evaluations.values()]
+        assert len(set(found[members])) == 1
+    assert found["unseen"] == found["2"] == found["seen"]
+    assert found["unseen"][0] == pytest.approx(run.summary["units"])
+
+
+def test_each_choice_of_members_has_a_folder_of_its_own(run) -> None:
+    rooms = generated_class(make_room, shown=12, name="slopes")
+    folders = {
+        evaluate(run.folder, rooms, CONFIG, members=members, batches=2, quiet=True).folder.name
+        for members in ("2", "seen:2")
+    }
+    assert len(folders) == 2
+
+
+def test_a_run_that_has_not_ended_is_reported_by_the_parts_of_the_class(run, tmp_path) -> None:
+    folder = shutil.copytree(run.folder, tmp_path / "begun")
+    (folder / "summary.json").unlink()
+    page = report(folder).read_text()
+    assert "worst tenth" in page
+    assert "<th>unseen 3" not in page
+
+
+@pytest.mark.parametrize("member_batches", [4, 5])
+def test_checking_and_estimating_work_with_the_risk_over_members(member_batches: int, monkeypatch) -> None:
+    rooms = generated_class(make_room, shown=3, name="slopes")
+    fields = {"alpha": 0.3, "risk": "members", "member_batches": member_batches, "trajectories": 40, "epochs": 2}
+    config = dataclasses.replace(CONFIG, **fields)
+    monkeypatch.setattr("alphamepol.algorithms.alphamepol.cost.PIECES", 1)  # a piece is smaller than an epoch
+    assert estimate_pretraining_cost(rooms, config).epoch > 0
+    found = diagnose(rooms, config)
+    assert found.generated
+    assert len(found.learned) > 0
+    assert not any("is not drawn in" in finding.sentence for finding in find_all_findings(found))
+
+
+def test_static_fields_are_part_of_the_fingerprint() -> None:
+    solid, usual = (EnvironmentClass({"a": Gridworld("..", solid=one)}).fingerprint for one in (True, False))
+    assert solid != usual

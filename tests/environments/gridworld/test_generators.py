@@ -4,13 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from detours import gridworld_detour
 from scipy.ndimage import label
 
 from alphamepol.environments.gridworld.generators import (
     MAZE_NODES,
     draw_maze,
     draw_rooms,
-    gridworld_detour,
     reachable_gridworld_cells,
 )
 from alphamepol.environments.gridworld.layouts import parse_gridworld_layout

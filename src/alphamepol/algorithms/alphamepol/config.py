@@ -94,6 +94,18 @@ class PretrainConfig(RunSettings, PolicySettings, SampleSettings, AlphaMepolSett
         return self.trajectories // self.batch
 
     @property
+    def ranked_together(self) -> int:
+        """The number of mini-batches in a row that are in the tail together: those of a member, or 1."""
+        return self.member_batches if self.risk == "members" else 1
+
+    @property
+    def tail_size(self) -> int:
+        """The number of mini-batches in the tail of an epoch: ⌈αM⌉ (E7), or m ⌈αM/m⌉ if the risk is over members."""
+        from alphamepol.estimation.risk import risk_tail_count  # imports JAX
+
+        return self.ranked_together * risk_tail_count(self.alpha, self.minibatches // self.ranked_together)
+
+    @property
     def method(self) -> str:
         """The name of the method in files: "mepol" if α = 1, else "alphamepol"."""
         return "mepol" if self.alpha == 1 else "alphamepol"
@@ -101,7 +113,8 @@ class PretrainConfig(RunSettings, PolicySettings, SampleSettings, AlphaMepolSett
     @property
     def label(self) -> str:
         """The name of the method in figures and tables."""
-        method = "MEPOL" if self.alpha == 1 else f"αMEPOL ({self.alpha:g})"
+        of_members = " of members" if self.risk == "members" else ""
+        method = "MEPOL" if self.alpha == 1 else f"αMEPOL ({self.alpha:g}{of_members})"
         return method if self.memory == "none" else f"{method}, memory {self.memory}"
 
     def check(self) -> None:

@@ -235,8 +235,9 @@ def learning_passes(config: PretrainConfig, *, in_one_pass: bool = True) -> floa
 
 def _share_of_gradient(config: PretrainConfig) -> float:
     """Return the share of the mini-batches that a gradient uses."""
-    share = config.gradient_share if config.alpha == 1 else config.alpha
-    return risk_tail_count(share, config.minibatches) / config.minibatches
+    if config.alpha == 1:
+        return risk_tail_count(config.gradient_share, config.minibatches) / config.minibatches
+    return config.tail_size / config.minibatches
 
 
 def _share_of_device(config: PretrainConfig, devices: int) -> PretrainConfig:
@@ -248,7 +249,8 @@ def _share_of_device(config: PretrainConfig, devices: int) -> PretrainConfig:
         return config
     if config.seeds % devices == 0:
         return dataclasses.replace(config, seeds=config.seeds // devices)
-    return dataclasses.replace(config, trajectories=config.trajectories // devices)
+    whole = config.batch * config.member_batches  # the trajectories of one member
+    return dataclasses.replace(config, trajectories=max(whole, config.trajectories // devices // whole * whole))
 
 
 def _piece_of_share(environment_class: AnyClass, share: PretrainConfig) -> PretrainConfig:
@@ -263,7 +265,9 @@ def _piece_of_share(environment_class: AnyClass, share: PretrainConfig) -> Pretr
     whole = jax.default_backend() != "cpu" or share.seeds * share.minibatches * rows <= most
     seeds = share.seeds if whole else 1
     count = max(1, min(share.minibatches, most // (seeds * rows)))
-    pieces = [dataclasses.replace(share, seeds=seeds, trajectories=n * share.batch) for n in range(count, 0, -1)]
+    members = share.member_batches  # a piece has all mini-batches of its members
+    counts = range(max(1, count // members) * members, 0, -members)
+    pieces = [dataclasses.replace(share, seeds=seeds, trajectories=n * share.batch) for n in counts]
     return min(pieces, key=lambda piece: round(abs(_share_of_gradient(piece) - _share_of_gradient(share)), 2))
 
 

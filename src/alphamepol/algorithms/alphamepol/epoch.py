@@ -100,8 +100,7 @@ def improve_all_seeds(
 
 def improvement_of_all_seeds(config: PretrainConfig) -> tuple[Any, OffPolicySettings | OnPolicySettings]:
     """Return the jitted function that improves every seed's policy, and its settings."""
-    together = config.member_batches if config.risk == "members" else 1
-    tail_size = together * risk_tail_count(config.alpha, config.minibatches // together)
+    tail_size, together = config.tail_size, config.ranked_together
     rate = jnp.array(config.learning_rate)
     if config.update == "on-policy":
         return _improve_seeds_on_policy, OnPolicySettings(rate, tail_size, config.baseline)

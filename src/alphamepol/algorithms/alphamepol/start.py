@@ -12,14 +12,13 @@ import optax
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
-from alphamepol.algorithms.alphamepol.update import Learner
+from alphamepol.algorithms.alphamepol.update import Learner, tail_of_entropies
 from alphamepol.compute.keys import seed_keys, split_keys_by_purpose
 from alphamepol.compute.mapping import map_leading_axis
 from alphamepol.compute.trees import take_from_trees
 from alphamepol.environments.horizons import check_horizon
 from alphamepol.environments.host import AnyClass
 from alphamepol.errors import InputError, RunError
-from alphamepol.estimation.risk import risk_tail_count
 from alphamepol.measuring.particles import particle_size, policies_with_class_units, units_of_particles
 from alphamepol.measuring.sample_checks import CoincidenceError
 from alphamepol.measuring.samples import SamplePlan, draw_sample_members, entropies_of_samples
@@ -98,7 +97,9 @@ def objective_of_untrained_start(plan: SamplePlan, config: PretrainConfig) -> fl
     """
     policies = stack_policies(list(untrained_start_policies(plan.environment_class, config).values()))
     keys = split_keys_by_purpose(seed_keys(config.seed_list)).evaluation
-    members, keys = draw_sample_members(keys, 0, plan.environment_class.distribution, config.minibatches)
+    members, keys = draw_sample_members(
+        keys, 0, plan.environment_class.distribution, config.minibatches, config.member_batches
+    )
     try:
         trajectories = plan.collect(policies, members, "Random", keys=keys)
         units = units_of_particles(policies)
@@ -108,8 +109,9 @@ def objective_of_untrained_start(plan: SamplePlan, config: PretrainConfig) -> fl
             measured = plan.with_noise().measure(trajectories, units, "Random", keys=keys)
     except RunError:
         return None
-    entropies = np.sort(np.asarray(entropies_of_samples(measured.neighbourhood)), axis=-1)
-    return float(entropies[:, : risk_tail_count(config.alpha, config.minibatches)].mean())
+    entropies = entropies_of_samples(measured.neighbourhood)
+    tails = [one[tail_of_entropies(one, config.tail_size, config.ranked_together)] for one in entropies]
+    return float(np.mean(tails))
 
 
 @jax.jit

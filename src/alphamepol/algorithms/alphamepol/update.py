@@ -57,7 +57,7 @@ class OffPolicySettings(eqx.Module):
     trust_region: Float[Array, ""]
     """δ, the largest KL divergence (E6) from the policy that sampled the epoch."""
     tail_size: int = eqx.field(static=True)
-    """⌈αM⌉, the number of mini-batches in the tail (E7)."""
+    """The number of mini-batches in the tail: ⌈αM⌉ (E7), or m ⌈αM/m⌉ (E7')."""
     max_iterations: int | Int[Array, ""]
     subset_size: int = eqx.field(static=True)
     """The number of mini-batches of the tail that the gradient of an iteration uses. If it is less than `tail_size`,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NAME = "generated-rooms"
 PAPER = PretrainConfig(seeds=5, epochs=150, alpha=1.0, coinciding="noise", evaluation_batches=4)
-"""The settings of gridworld-slope, with a network that starts as it is drawn."""
+"""The sizes of gridworld-slope, with α = 1. The network starts as it is drawn."""
 
 
 def generated_rooms() -> "EnvironmentClass":

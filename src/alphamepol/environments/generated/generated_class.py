@@ -15,7 +15,7 @@ from alphamepol.errors import InputError
 
 SHOWN = 20
 """The number of test members that a class shows by default."""
-MOST_SHOWN = 10_000
+MOST_SHOWN = 1000
 
 
 def generated_class(
@@ -89,16 +89,16 @@ def class_of_shown_members(environment_class: AnyClass, which: str) -> AnyClass:
     members of the training stream as have names, or "seen:200" for so many. A class that is not generated has "unseen"
     only, and stays as it is.
     """
-    generator = environment_class.generator
+    generator, which = environment_class.generator, str(which)
     if which == "unseen":
         return environment_class
     if generator is None:
         raise InputError(f"members: {which!r} was given; only a generated class has members to choose from")
     stream, _, number = (f"unseen:{which}" if which.isdecimal() else which).partition(":")
-    count = int(number) if number.isdecimal() else 0 if number else generator.shown
+    count = int(number[:9]) if number.isdecimal() else 0 if number else generator.shown
     if stream not in ("seen", "unseen") or not 1 <= count <= MOST_SHOWN:
         raise InputError(
-            f"members: {which!r} was given; it must be unseen, seen, a number up to {MOST_SHOWN}, or e.g. seen:200"
+            f"members: {which!r} was given; it must be unseen, seen, a number up to {MOST_SHOWN}, seen:200 or the like"
         )
     if stream == "seen":
         count = min(count, generator.training or count)

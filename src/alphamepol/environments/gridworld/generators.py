@@ -6,7 +6,7 @@ Each function draws one gridworld from a random key, and can be compiled. Walls 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, PRNGKeyArray
 
 from alphamepol.compute.spanning_trees import draw_spanning_tree
 from alphamepol.environments.gridworld.gridworld import MAX_STEP, Gridworld
@@ -47,7 +47,6 @@ def draw_rooms(key: PRNGKeyArray) -> Gridworld:
         jnp.stack([jnp.cos(angle), jnp.sin(angle)]),
         jax.random.uniform(length_key, maxval=STEEPEST),
         jnp.where(jax.random.bernoulli(kind_key), 0.0, -1.0),
-        solid=True,
     )
 
 
@@ -57,7 +56,7 @@ def draw_maze(key: PRNGKeyArray) -> Gridworld:
     The corridors are a random spanning tree of 5 × 5 crossings, on a map of 9 × 9 cells.
     """
     walls = ~_draw_corridors(MAZE_NODES, key)
-    return Gridworld.of_walls(walls, jnp.zeros(2), jnp.array(0.0), jnp.array(-1.0), solid=True)
+    return Gridworld.of_walls(walls, jnp.zeros(2), jnp.array(0.0), jnp.array(-1.0))
 
 
 def reachable_gridworld_cells(walls: Walls) -> Walls:
@@ -124,32 +123,3 @@ def _draw_corridors(nodes: int, key: PRNGKeyArray) -> Bool[Array, "rows columns"
     open_cells[::2, ::2] = True
     between = ends.sum(axis=1)  # the row and the column of the cell between two crossings
     return jnp.asarray(open_cells).at[between[:, 0], between[:, 1]].set(kept)
-
-
-def gridworld_detour(walls: Bool[np.ndarray, "rows columns"]) -> Float[np.ndarray, ""]:
-    """Return how winding a map is: the longest of all shortest ways, over the straight line between its ends.
-
-    Ways go from cell to cell, along sides and across corners between free cells. Both lengths are in cells.
-    """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import dijkstra
-
-    free = np.argwhere(~walls)
-    numbers = np.full(walls.shape, -1)
-    numbers[tuple(free.T)] = np.arange(len(free))
-    ends: list[tuple[int, int, float]] = []
-    for row, column in free.tolist():
-        for down, right in ((0, 1), (1, 0), (1, 1), (1, -1)):
-            other = row + down, column + right
-            if not (0 <= other[0] < walls.shape[0] and 0 <= other[1] < walls.shape[1]) or walls[other]:
-                continue
-            if down and right and (walls[row, other[1]] or walls[other[0], column]):
-                continue  # a corner of a wall is in between
-            ends.append((int(numbers[row, column]), int(numbers[other]), float(np.hypot(down, right))))
-    if not ends:
-        return np.array(1.0)
-    start, end, length = (np.array(part) for part in zip(*ends, strict=True))
-    graph = coo_array((length, (start.astype(int), end.astype(int))), shape=(len(free), len(free))).tocsr()
-    ways = dijkstra(graph, directed=False)
-    one, other = np.unravel_index(np.argmax(np.where(np.isfinite(ways), ways, -1)), ways.shape)
-    return np.array(ways[one, other] / np.linalg.norm(free[one] - free[other]))

@@ -117,10 +117,8 @@ class Gridworld(CMP):
         slope_direction: Float[Array, "2"],
         slope_mean: Float[Array, ""],
         slope_above: Float[Array, ""],
-        *,
-        solid: bool,
     ) -> "Gridworld":
-        """Return a gridworld from arrays, which may be traced by JAX. Nothing is checked.
+        """Return a gridworld with solid walls from arrays, which may be traced by JAX. Nothing is checked.
 
         `slope_direction` may be any vector. Its length multiplies the length of the slope.
         """
@@ -130,7 +128,7 @@ class Gridworld(CMP):
             ("slope_direction", slope_direction),
             ("slope_mean", slope_mean),
             ("slope_above", slope_above),
-            ("solid", solid),
+            ("solid", True),
         ):
             object.__setattr__(made, name, value)
         return made
