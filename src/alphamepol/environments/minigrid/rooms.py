@@ -102,7 +102,8 @@ class RoomsMiniGrid(CMP):
     def step(self, state: MiniGridState, action: Int[Array, ""], *, key: PRNGKeyArray) -> MiniGridState:
         """Take a step of MiniGrid. A success gives the reward 1 − 0.9 · steps / max_steps."""
         reached = step_minigrid(state, action, backward=jnp.array(False), max_steps=self.max_steps)
-        is_open = (kind_of_minigrid_thing(reached.cells) == DOOR) & (reached.cells >> 7 == OPEN)
+        wall = reached.cells[:, ROOM]  # the only door of Unlock is in this wall
+        is_open = (kind_of_minigrid_thing(wall) == DOOR) & (wall >> 7 == OPEN)
         unlocked = (action == TOGGLE) & is_open.any()
         found = (action == PICKUP) & (reached.carried == WANTED)
         success = jnp.where(self.number == list(ROOMS).index(UNLOCK), unlocked, found)
@@ -215,8 +216,7 @@ def _draw_along_wall(room: int, key: PRNGKeyArray) -> Int[Array, ""]:
 
 def put_into_minigrid_room(cells: Cells, thing: Array | int, room: Room, key: PRNGKeyArray) -> Cells:
     """Put an object into a cell that is drawn uniformly from the free cells of a room."""
-    free = jnp.where(room & (cells == NOTHING), 0.0, -jnp.inf)
-    row, column = jnp.unravel_index(jax.random.categorical(key, free.ravel()), cells.shape)
+    row, column = jnp.unravel_index(_draw_allowed(room & (cells == NOTHING), key), cells.shape)
     return cells.at[row, column].set(thing)
 
 
@@ -224,6 +224,15 @@ def place_minigrid_agent(cells: Cells, room: Room, key: PRNGKeyArray) -> MiniGri
     """Draw the agent's place and direction, together, so that no object but a wall is right in front of the agent."""
     ahead = jnp.stack([jnp.roll(cells, (-row, -column), (0, 1)) for column, row in HEADING_VECTORS.tolist()])
     allowed = room & (cells == NOTHING) & ((ahead == NOTHING) | (ahead == GREY_WALL))
-    chosen = jax.random.categorical(key, jnp.where(allowed, 0.0, -jnp.inf).ravel())
-    direction, row, column = jnp.unravel_index(chosen, allowed.shape)
+    direction, row, column = jnp.unravel_index(_draw_allowed(allowed, key), allowed.shape)
     return begin_minigrid(cells, jnp.stack([column, row]).astype(jnp.int32), direction.astype(jnp.int32))
+
+
+def _draw_allowed(allowed: Bool[Array, "*cells"], key: PRNGKeyArray) -> Int[Array, ""]:
+    """Draw one of the allowed places uniformly, and return its index in the flattened array.
+
+    One random number is enough. `jax.random.categorical` would need one for each place, which takes longer than all
+    steps of an episode.
+    """
+    counts = jnp.cumsum(allowed.ravel())
+    return jnp.argmax(counts > jax.random.randint(key, (), 0, counts[-1]))
