@@ -66,3 +66,14 @@ def test_what_was_begun_takes_as_long_as_is_left(tmp_path) -> None:
     folder.mkdir(parents=True)
     (folder / "metrics.jsonl").write_text('{"epoch": 73, "seed": 0}\n{"epoch": 74, "seed": 0}\n')
     assert clock.seconds(RUN) == pytest.approx(whole / 4)
+
+
+@pytest.mark.parametrize("seconds", [{}, {"sampling": 3.0}, {"total": 0}])
+def test_a_run_that_does_not_say_how_long_it_took_does_not_count(seconds: dict[str, float], tmp_path) -> None:
+    store = Store(tmp_path)
+    before = Clock(store).seconds(RUN)
+    write(store, "edited", RUN, 7.0, device_name())
+    path = store.runs / "edited/summary.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"seconds": seconds}))
+    store.look()
+    assert Clock(store).seconds(RUN) == pytest.approx(before, rel=0.5)

@@ -60,16 +60,18 @@ class Clock:
     def _correction(self, run: Planned) -> float:
         """Return the median ratio of real to estimated time among finished runs of the same command on this device.
 
-        Runs of the same class count; without any, runs of all classes. Return 1 if no run has finished.
+        Runs of the same class count; without any, runs of all classes. Return 1 if no run has finished. A run whose
+        summary does not say how long it took does not count.
         """
         done = [
             (
                 stored.description["class"] == run.class_name,
-                stored.summary["seconds"]["total"]
-                / self._rough(stored.description["class"], stored.config, stored.identity),
+                taken / self._rough(stored.description["class"], stored.config, stored.identity),
             )
             for stored in self.store.all()
-            if stored.description["command"] == run.command and stored.summary.get("device") == device_name()
+            if stored.description["command"] == run.command
+            and stored.summary.get("device") == device_name()
+            and (taken := stored.summary.get("seconds", {}).get("total", 0)) > 0
         ]
         alike = [ratio for same, ratio in done if same] or [ratio for _, ratio in done]
         return statistics.median(alike) if alike else 1.0
