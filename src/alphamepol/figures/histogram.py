@@ -1,7 +1,6 @@
 """Histograms of the entropy of single trajectories."""
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from pathlib import Path
 
 import matplotlib
@@ -17,7 +16,6 @@ from alphamepol.figures.style import (
     save_figure_in_style,
     write_csv_of_figure,
 )
-from alphamepol.figures.tables import MOST
 from alphamepol.measuring.exploration import Evaluation
 
 
@@ -27,7 +25,10 @@ def draw_entropy_histogram(
     name: str = "entropy-histogram",
     formats: Sequence[str] = PNG,
 ) -> None:
-    """Draw a histogram per method of the entropy of single trajectories under p_M, with the members stacked."""
+    """Draw a histogram per method of the entropy of single trajectories under p_M, with the members stacked.
+
+    A class with more members than there are colours has one colour for all of them.
+    """
     shown = {}
     for method, evaluation in evaluations.items():
         values = evaluation.trajectory_entropies
@@ -48,18 +49,19 @@ def draw_entropy_histogram(
         figure = Figure(figsize=(5.5, 2.4 * len(shown) + 0.6), layout="constrained")
         all_axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
         for axes, (method, parts) in zip(all_axes, shown.items(), strict=True):
+            members = evaluations[method].members
+            shares = [np.histogram(values, edges, weights=weights)[0] for values, weights in parts]
+            for member, of_member in zip(members, shares, strict=True):
+                rows += [(method, member, *row) for row in zip(edges[:-1], edges[1:], of_member, strict=True)]
+            bars = [(member_in_figure(member), of_member) for member, of_member in zip(members, shares, strict=True)]
+            if len(members) > len(COLOURS):
+                bars = [(f"{len(members)} members", np.sum(shares, axis=0))]  # colours would repeat
             below = np.zeros(len(edges) - 1)
-            for i, (member, colour, (values, weights)) in enumerate(
-                zip(evaluations[method].members, cycle(COLOURS), parts, strict=False)
-            ):
-                shares = np.histogram(values, edges, weights=weights)[0]
-                if i < MOST:
-                    shown = member_in_figure(member)
-                    axes.bar(edges[:-1], shares, np.diff(edges), below, align="edge", color=colour, label=shown)
-                    below += shares
-                rows += [(method, member, *row) for row in zip(edges[:-1], edges[1:], shares, strict=True)]
+            for (label, height), colour in zip(bars, COLOURS, strict=False):
+                axes.bar(edges[:-1], height, np.diff(edges), below, align="edge", color=colour, label=label)
+                below += height
             axes.set(ylabel="share of trajectories", title=name_in_figure(method))
-            axes.legend(loc="best", ncols=2 if len(parts) > 4 else 1)
+            axes.legend(loc="best", ncols=2 if len(bars) > 4 else 1)
         all_axes[-1].set_xlabel("entropy of one trajectory")
         save_figure_in_style(figure, folder, name, formats)
     write_csv_of_figure(folder / f"{name}.csv", ("method", "member", "from", "to", "share"), rows)
