@@ -75,12 +75,16 @@ def test_members_of_one_model_step_as_their_own_models_do():
     assert np.median(velocities) < 1e-5
 
 
-def test_ants_step_as_in_mujoco():
-    """The Ants fall onto the stairs of their member, where the pyramidal cones of the two engines differ a little."""
-    positions, _ = differences_along(make_ant_stairs("Euler"), 25)
+@pytest.mark.parametrize("integrator", ["Euler", "RK4"])
+def test_ants_step_as_in_mujoco(integrator):
+    """The Ants fall onto the stairs of their member. Their friction cones are pyramidal.
+
+    Without the correction of capsules on planes, the largest difference would be 0.01 to 0.2.
+    """
+    positions, _ = differences_along(make_ant_stairs(integrator), 25)
     assert np.median(positions) < 1e-6
-    assert np.quantile(positions, 0.75) < 1e-4
-    assert positions.max() < 0.2
+    assert np.quantile(positions, 0.99) < 1e-5
+    assert positions.max() < 1e-3
 
 
 def test_elliptic_contacts_agree():

@@ -8,10 +8,10 @@ MuJoCo chooses its OpenGL backend when it is imported, and its default needs a d
 
 import ctypes
 import os
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
+from alphamepol.compute.machine import choose_machine_opengl
 from alphamepol.errors import InputError
 
 OPENGL_CURE = (
@@ -19,14 +19,7 @@ OPENGL_CURE = (
     "MUJOCO_GL=osmesa, before MuJoCo is imported"
 )
 
-has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-if sys.platform == "linux" and not has_display and "mujoco" not in sys.modules:
-    # EGL needs no display. We only choose EGL if its libraries are installed, because MuJoCo cannot be imported
-    # otherwise.
-    with suppress(OSError):
-        ctypes.CDLL("libEGL.so.1")
-        ctypes.CDLL("libGL.so.1")
-        os.environ.setdefault("MUJOCO_GL", "egl")
+choose_machine_opengl()
 try:
     import mujoco
     import mujoco.rollout

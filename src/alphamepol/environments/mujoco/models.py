@@ -39,15 +39,17 @@ def read_mujoco_models(members: Mapping[str, Any]) -> dict[str, Any]:
     models = {name: _read_mujoco_model(name, given) for name, given in members.items()}
     (first_name, first), *others = models.items()
     for name, model in others:
-        if difference := _difference_of_mujoco_models(model, first):
-            raise InputError(
-                f"members: {name_as_text(name, WIDTH)} and {name_as_text(first_name, WIDTH)} differ in {difference}; "
-                "the models of a class have the same bodies, joints, geoms, actuators and sensors, and differ in "
-                "numbers only, such as masses, sizes and friction"
-            )
+        _refuse_other_structure(name, model, first_name, first)
     for name, model in models.items():
         _refuse_unknown_mujoco_state(name, model)
     return models
+
+
+def read_mujoco_model_like(name: str, given: Any, first_name: str, first: Any) -> Any:
+    """Return the compiled model of one more member. Raises an `InputError` if its structure differs from the first."""
+    model = _read_mujoco_model(name, given)
+    _refuse_other_structure(name, model, first_name, first)
+    return model
 
 
 def mujoco_model_digest(model: Any, *more: Any) -> np.ndarray:
@@ -56,6 +58,18 @@ def mujoco_model_digest(model: Any, *more: Any) -> np.ndarray:
     mujoco.mj_saveModel(model, None, packed)
     described = " ".join(map(describe_plainly, more)).encode(errors="surrogatepass")
     return np.frombuffer(hashlib.sha256(packed.tobytes() + described).digest(), np.uint32).copy()
+
+
+def mujoco_start_arrays(model: Any) -> tuple[np.ndarray, ...]:
+    """Return the positions, velocities, activations and sensors at the start of an episode, without noise.
+
+    They are those of the first keyframe, or of the initial position if the model has no keyframe.
+    """
+    data = mujoco.MjData(model)
+    if model.nkey:
+        mujoco.mj_resetDataKeyframe(model, data, 0)
+    mujoco.mj_forward(model, data)
+    return tuple(np.array(part, np.float32) for part in (data.qpos, data.qvel, data.act, data.sensordata))
 
 
 def _read_mujoco_model(name: str, given: Any) -> Any:
@@ -79,6 +93,15 @@ def _read_mujoco_model(name: str, given: Any) -> Any:
         raise InputError(f"members: {shown} has no actuator, so that an agent cannot act in it")
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_WARMSTART
     return model
+
+
+def _refuse_other_structure(name: str, model: Any, first_name: str, first: Any) -> None:
+    if difference := _difference_of_mujoco_models(model, first):
+        raise InputError(
+            f"members: {name_as_text(name, WIDTH)} and {name_as_text(first_name, WIDTH)} differ in {difference}; "
+            "the models of a class have the same bodies, joints, geoms, actuators and sensors, and differ in "
+            "numbers only, such as masses, sizes and friction"
+        )
 
 
 def _difference_of_mujoco_models(one: Any, other: Any) -> str | None:

@@ -19,7 +19,12 @@ from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.maps import Map
 from alphamepol.environments.mujoco.engines import choose_physics_engine
 from alphamepol.environments.mujoco.library import mujoco
-from alphamepol.environments.mujoco.models import mujoco_control_ranges, mujoco_model_digest, read_mujoco_models
+from alphamepol.environments.mujoco.models import (
+    mujoco_control_ranges,
+    mujoco_model_digest,
+    mujoco_start_arrays,
+    read_mujoco_models,
+)
 from alphamepol.environments.mujoco.mujoco_member import MujocoMember, Staging
 from alphamepol.environments.mujoco.physics import PhysicsState
 from alphamepol.environments.tasks import Task
@@ -234,13 +239,7 @@ def _usual_names_in_mujoco_class(features: StateFunction, size: int) -> tuple[st
 
 def _start_of_mujoco_class(model: Any) -> PhysicsState:
     """Return the state in which the episodes of a model begin, without noise."""
-    data = mujoco.MjData(model)
-    if model.nkey:
-        mujoco.mj_resetDataKeyframe(model, data, 0)
-    mujoco.mj_forward(model, data)
-    qpos, qvel, act, sensors = (
-        jnp.array(part, jnp.float32) for part in (data.qpos, data.qvel, data.act, data.sensordata)
-    )
+    qpos, qvel, act, sensors = map(jnp.asarray, mujoco_start_arrays(model))
     return PhysicsState(qpos, qvel, act, sensors, jnp.array(0, jnp.int32), jnp.array(0.0, jnp.float32))
 
 

@@ -4,7 +4,7 @@
 # pyright: reportAttributeAccessIssue=false
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
 from alphamepol.compute.devices import wait_for_devices
 from alphamepol.environments.cmp import CMP
-from alphamepol.environments.environment_warnings import show_environment_warnings
+from alphamepol.environments.environment_warnings import name_of_member, show_environment_warnings
 from alphamepol.environments.maps import Map
 from alphamepol.environments.mujoco.engines import choose_physics_engine
 from alphamepol.environments.mujoco.physics import COMPLAINTS, PhysicsEngine, PhysicsState
@@ -139,12 +139,16 @@ class MujocoMember(CMP):
     def check_samples(self, samples: Any) -> None:
         wait_for_devices(samples)
         for number, kind in self.engine.take_complaints():
-            fatal, sentence = COMPLAINTS[kind]
-            name = self.staging.names[number]
+            fatal, sentence = COMPLAINTS.get(kind, (True, kind))
+            name = name_of_member(number, self.staging.names)
             if fatal:
                 raise RunError(f"environment {name_as_text(name, WIDTH)}: {sentence}")
             show_environment_warnings([(name, sentence)], each_member=True)
 
     def render(self, state: PhysicsState) -> np.ndarray:
         """Return a picture of a state, of shape (height, width, 3). It shows what the model's first camera sees."""
-        return paint_mujoco_model(self.staging.models[int(self.number)], np.asarray(state.qpos))
+        return next(self.render_all([state]))
+
+    def render_all(self, states: Iterable[PhysicsState]) -> Iterator[np.ndarray]:
+        """Yield a picture of each state, as `render` returns it."""
+        return paint_mujoco_model(self.staging.models[int(self.number)], (np.asarray(state.qpos) for state in states))

@@ -3,6 +3,7 @@
 from typing import Protocol, runtime_checkable
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 
@@ -33,6 +34,17 @@ class Moved(eqx.Module):
     sensors: Float[Array, " readings"]
 
 
+def pack_physics_state(state: PhysicsState) -> Float[Array, " numbers"]:
+    """Return the numbers that a control step begins with, in one array, because every array of a call costs time."""
+    return jnp.concatenate([state.time[None], state.qpos, state.qvel, state.act])
+
+
+def unpack_moved(moved: Float[Array, " numbers"], state: PhysicsState) -> Moved:
+    """Split the numbers that a control step has reached; `state` has the sizes of the parts."""
+    nq, nv, na = len(state.qpos), len(state.qvel), len(state.act)
+    return Moved(*jnp.split(moved, [nq, nq + nv, nq + nv + na]))
+
+
 @runtime_checkable
 class PhysicsEngine(Protocol):
     """The interface of an engine, which steps simulations of all members of a class.
@@ -58,7 +70,7 @@ class PhysicsEngine(Protocol):
     def take_complaints(self) -> "list[tuple[int, str]]":
         """Return what went wrong since the last call: numbers of members, each with a kind of trouble.
 
-        The kinds are the keys of `COMPLAINTS`.
+        The kinds are the keys of `COMPLAINTS`. Any other text is a sentence itself, about trouble that ends the run.
         """
         ...
 

@@ -3,6 +3,7 @@
 # MuJoCo's compiled modules come without types.
 # pyright: reportAttributeAccessIssue=false
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -40,11 +41,14 @@ class MujocoPainter:
         self.renderer.close()
 
 
-def paint_mujoco_model(model: Any, qpos: Float[np.ndarray, " positions"]) -> UInt8[np.ndarray, "height width 3"]:
-    """Return one picture of a model with these positions of its joints."""
+def paint_mujoco_model(
+    model: Any, states: Iterable[Float[np.ndarray, " positions"]]
+) -> Iterator[UInt8[np.ndarray, "height width 3"]]:
+    """Yield a picture of a model for each state, which is the positions of its joints."""
     painter = MujocoPainter(model)
     try:
-        painter.look_at(qpos)
-        return painter.paint()
+        for qpos in states:
+            painter.look_at(qpos)
+            yield painter.paint()
     finally:
         painter.close()

@@ -20,10 +20,19 @@ import warp as wp
 from jaxtyping import Array, Float, Int
 
 from alphamepol.environments.mujoco.library import mujoco
-from alphamepol.environments.mujoco.physics import Moved, PhysicsState
+from alphamepol.environments.mujoco.physics import Moved, PhysicsState, pack_physics_state, unpack_moved
 from alphamepol.errors import InputError
 from alphamepol.files.names import WIDTH, name_as_text
 
+try:
+    # These parts of MuJoCo Warp are not public. Without them, its contacts stay as they are.
+    from mujoco_warp._src import collision_primitive
+
+    PLANE_CAPSULE = collision_primitive.plane_capsule
+    """MuJoCo Warp's own contacts of a capsule with a plane, which `_plane_capsule` corrects."""
+except (ImportError, AttributeError):
+    collision_primitive: Any = None
+    PLANE_CAPSULE = None
 wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)  # Warp would tell of every module that it loads
 IRRELEVANT = ("light_", "mat_", "cam_", "tex_", "skin_", "geom_rgba", "geom_matid", "geom_group", "key_", "stat")
 """The beginnings of the names of fields that steps do not depend on: those of pictures and keyframes."""
@@ -59,11 +68,8 @@ class WarpPhysics:
         return f"MuJoCo Warp steps the simulations on {jax.devices()[0].device_kind}"
 
     def step(self, number: Int[Array, ""], state: PhysicsState, controls: Float[Array, " controls"]) -> Moved:
-        packed = jnp.concatenate([state.time[None], state.qpos, state.qvel, state.act])
-        moved = self._step_rows(number[None], packed[None], controls[None])[0]
-        nq, nv, na = len(state.qpos), len(state.qvel), len(state.act)
-        qpos, qvel, act, sensors = jnp.split(moved, [nq, nq + nv, nq + nv + na])
-        return Moved(qpos, qvel, act, sensors)
+        moved = self._step_rows(number[None], pack_physics_state(state)[None], controls[None])[0]
+        return unpack_moved(moved, state)
 
     def _step_rows(self, numbers: Any, packed: Any, controls: Any) -> Any:
         """Step all rows. Mapping this function by `vmap` steps the rows of all items together."""
@@ -345,3 +351,37 @@ def _same_warp_value(one: Any, other: Any) -> bool:
             for field in dataclasses.fields(one)
         )
     return bool(one == other)
+
+
+@wp.func
+@no_type_check
+def _plane_capsule(
+    plane_normal: wp.vec3,
+    plane_pos: wp.vec3,
+    capsule_pos: wp.vec3,
+    capsule_axis: wp.vec3,
+    capsule_radius: float,
+    capsule_half_length: float,
+):
+    """Return the contacts of a capsule with a plane. Their first tangent lies along the capsule, as in MuJoCo.
+
+    MuJoCo Warp 4.0 takes a fixed tangent for a capsule within 30° of the plane's normal. The direction of the tangents
+    has an effect on pyramidal friction cones.
+    """
+    dist, pos, frame = PLANE_CAPSULE(
+        plane_normal, plane_pos, capsule_pos, capsule_axis, capsule_radius, capsule_half_length
+    )
+    along = capsule_axis - plane_normal * wp.dot(plane_normal, capsule_axis)
+    length = wp.length(along)
+    if length > 1.0e-6:
+        first = along / length
+        second = wp.cross(plane_normal, first)
+        frame = wp.mat33(
+            plane_normal[0], plane_normal[1], plane_normal[2], first[0], first[1], first[2],
+            second[0], second[1], second[2],
+        )  # fmt: skip
+    return dist, pos, frame
+
+
+if PLANE_CAPSULE is not None:
+    collision_primitive.plane_capsule = _plane_capsule
