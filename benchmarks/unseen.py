@@ -8,6 +8,7 @@ uniform draw (1).
 """
 
 import dataclasses
+import itertools
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,6 +36,7 @@ def main(
     members: int = 200,
     batches: int = 2,
     alpha: float = 1.0,
+    training: tuple[int, ...] = (0,),
 ) -> None:
     """Train, evaluate and write the figures.
 
@@ -48,21 +50,33 @@ def main(
         members: the number of unseen, and of seen, members that are evaluated.
         batches: the number of mini-batches in each of them.
         alpha: the percentile of pre-training.
+        training: the numbers of members to train on; 0 is the endless stream.
     """
     found: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {}
-    for name in classes:
+    for name, count in itertools.product(classes, training):
         config = dataclasses.replace(am.preset("quick", name), alpha=alpha, seeds=seeds, epochs=epochs)
-        streams = {which: class_of_shown_members(am.make(name), f"{which}:{members}") for which in ("unseen", "seen")}
+        environment_class = class_with_training_members(name, count)
+        streams = {
+            which: class_of_shown_members(environment_class, f"{which}:{members}") for which in ("unseen", "seen")
+        }
         uniform = {which: uniform_entropies(one, config) for which, one in streams.items()}
         for memory in memories:
-            setting = f"{name}-{memory}-alpha-{alpha:g}-epochs-{epochs}-seeds-{seeds}"
-            run = folder / setting
-            am.pretrain(name, dataclasses.replace(config, memory=memory), folder=run, resume=True, log="none")
-            described: dict[str, Any] = {"seeds": seeds, "epochs": epochs, "members": members, "batches": batches}
+            setting = f"{name}-{memory}-alpha-{alpha:g}-epochs-{epochs}-seeds-{seeds}" + f"-training-{count}" * (
+                count > 0
+            )
+            run, of_run = folder / setting, dataclasses.replace(config, memory=memory)
+            am.pretrain(environment_class, of_run, folder=run, resume=True, log="none")
+            described: dict[str, Any] = {"class": name, "seeds": seeds, "epochs": epochs, "members": members}
+            described |= {"batches": batches, "memory": memory, "training": count or None}
             for which in streams:
                 place = folder / f"{setting}-{which}"
                 done = am.evaluate(
-                    [run, "random"], name, members=f"{which}:{members}", batches=batches, folder=place, quiet=True
+                    [run, "random"],
+                    environment_class,
+                    members=f"{which}:{members}",
+                    batches=batches,
+                    folder=place,
+                    quiet=True,
                 )
                 ours, random = done.evaluations.values()
                 described[which] = scores(ours, random, uniform[which])
@@ -75,7 +89,17 @@ def main(
             out.parent.mkdir(parents=True, exist_ok=True)
             out.write_text(json.dumps(found, indent=1) + "\n")
             shown = {which: described[which]["score"] for which in streams}
-            print(name, memory, json.dumps(shown))
+            print(name, memory, count or "endless", json.dumps(shown))
+
+
+def class_with_training_members(name: str, count: int) -> EnvironmentClass:
+    """Return a generated class that trains on so many members, or on an endless stream if the count is 0."""
+    found = am.make(name)
+    assert isinstance(found, EnvironmentClass)
+    assert found.generator is not None
+    if not count:
+        return found
+    return am.generated_class(found.generator.make, training=count, shown=found.generator.shown, name=name)
 
 
 def uniform_entropies(environment_class: Any, config: am.PretrainConfig, sets: int = 4) -> np.ndarray:

@@ -138,9 +138,27 @@ def test_a_run_reports_parts_of_the_class_and_unseen_members(run) -> None:
     means = [run.summary["entropy"][name][0] for name in run.summary["members"]]
     worst = sorted(means)[:2]  # a tenth of twelve members is the worst one and a fifth of the next one
     assert run.summary["worst_members"] == [pytest.approx((worst[0] + 0.2 * worst[1]) / 1.2)]
+    seen = evaluate(
+        run.folder, generated_class(make_room, shown=12, name="slopes"), members="seen", batches=2, quiet=True
+    )
+    (of_seen,) = seen.evaluations.values()
+    assert run.summary["seen_members"] == 12
+    assert run.summary["seen_mean"] == pytest.approx(of_seen.mean.tolist())
+    assert run.summary["seen_gap"]["value"] == pytest.approx(of_seen.mean[0] - run.summary["mean"][0])
     assert list(run.summary["first_tail_share"]) == ["worst tenth", "middle", "best tenth"]
     assert (run.folder / "figures/heat-maps.png").is_file()
     assert len(json.loads((run.folder / "class.json").read_text())["maps"]) == 12
+
+
+def test_metrics_of_many_members_name_those_that_were_met(tmp_path) -> None:
+    members = {str(number): make_room(jax.random.key(number)) for number in range(101)}
+    config = dataclasses.replace(CONFIG, epochs=1, evaluation_batches=1)
+    run = pretrain(EnvironmentClass(members, name="many"), config, folder=tmp_path / "run", quiet=True)
+    (line,) = read_metrics(run.folder / "metrics.jsonl")
+    assert line["tail_share"].keys() == line["entropy"].keys()
+    assert 0 < len(line["entropy"]) <= config.trajectories // config.batch
+    assert sum(line["tail_share"].values()) == pytest.approx(1.0)
+    assert len(run.summary["first_tail_share"]) == 101
 
 
 def test_a_stopped_run_goes_on_with_the_same_members(run, tmp_path, monkeypatch) -> None:
