@@ -1,8 +1,11 @@
-"""The processors and the memory of the machine, and its cache of compiled programs."""
+"""The processors, the memory and the OpenGL of the machine, and its cache of compiled programs."""
 
+import ctypes
 import hashlib
 import os
 import platform
+import sys
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -62,6 +65,21 @@ def _machine_lines(path: Path) -> list[str]:
         return path.read_text().splitlines()
     except OSError:
         return []
+
+
+def choose_machine_opengl() -> None:
+    """Let MuJoCo draw by EGL, which needs no display, if this machine has none.
+
+    MuJoCo reads the choice when it is imported; later calls do nothing. The user's own MUJOCO_GL stays.
+    """
+    has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if sys.platform != "linux" or has_display or "mujoco" in sys.modules:
+        return
+    # A backend is only chosen if its libraries are installed, because MuJoCo cannot be imported otherwise.
+    with suppress(OSError):
+        ctypes.CDLL("libEGL.so.1")
+        ctypes.CDLL("libGL.so.1")
+        os.environ.setdefault("MUJOCO_GL", "egl")
 
 
 def machine_compilation_cache() -> Path:

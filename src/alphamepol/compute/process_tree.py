@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Any
+from types import MappingProxyType
+from typing import IO, Any
 
 from alphamepol.compute import process_watch
 from alphamepol.compute.process_watch import kill_marked_processes
@@ -106,6 +107,7 @@ class ProcessTree:
         self.owner = os.getpid()
         self._watch: subprocess.Popen[bytes] | None = None
         self.workers: list[WorkerProcess] = []
+        self._programs: list[subprocess.Popen[bytes]] = []
         self.killed = False
         """True if this process has killed the workers itself."""
 
@@ -114,28 +116,50 @@ class ProcessTree:
 
         `files` are the numbers of open files that the worker shall have, too, under the same numbers.
         """
-        _living.add(self)
-        watch = self._watch = self._watch or self._start_watch()
         here, there = multiprocessing.Pipe()
         flags = subprocess._args_from_interpreter_flags()  # pyright: ignore[reportAttributeAccessIssue]
-        marks = " ".join([*os.environ.get(VARIABLE, "").split(), self._mark])
-        process = subprocess.Popen(
-            [sys.executable, *flags, "-c", PROGRAM, str(there.fileno())],
-            stdin=subprocess.DEVNULL,
-            pass_fds=(there.fileno(), *files),
-            env=os.environ | {VARIABLE: marks},
-            process_group=0,
-        )
+        command = [sys.executable, *flags, "-c", PROGRAM, str(there.fileno())]
+        worker = WorkerProcess(self._open(command, files=(there.fileno(), *files)), here)
         there.close()  # so that reading from `here` fails once the worker has died
-        worker = WorkerProcess(process, here)
         self.workers.append(worker)
-        with suppress(OSError):  # a process that has died already is noticed later
-            assert watch.stdin is not None
-            watch.stdin.write(f"{process.pid}\n".encode())
         with suppress(OSError):
             here.send(([path or os.getcwd() for path in sys.path], sys.argv, module, function))
             here.send(arguments)
         return worker
+
+    def run(self, command: Sequence[str], output: IO[bytes], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        """Start a program that has no connection. Its output goes to a file; `variables` are added to its environment.
+
+        `end` does not wait for it.
+        """
+        process = self._open(command, variables, output)
+        self._programs.append(process)
+        return process
+
+    def _open(
+        self,
+        command: Sequence[str],
+        variables: Mapping[str, str] = MappingProxyType({}),
+        output: IO[bytes] | None = None,
+        files: Sequence[int] = (),
+    ) -> subprocess.Popen[bytes]:
+        """Start a process that has the mark and leads a process group, and tell the watch about it."""
+        _living.add(self)
+        watch = self._watch = self._watch or self._start_watch()
+        marks = " ".join([*os.environ.get(VARIABLE, "").split(), self._mark])
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=None if output is None else subprocess.STDOUT,
+            pass_fds=files,
+            env={**os.environ, **variables, VARIABLE: marks},
+            process_group=0,
+        )
+        with suppress(OSError):  # a process that has died already is noticed later
+            assert watch.stdin is not None
+            watch.stdin.write(f"{process.pid}\n".encode())
+        return process
 
     def end(self, patience: float) -> None:
         """Close all connections, wait for the workers, and kill all processes that are left after `patience` seconds.
@@ -152,6 +176,10 @@ class ProcessTree:
         self.kill()
         for worker in self.workers:
             worker.has_ended(wait=process_watch.PATIENCE)
+        for process in self._programs:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(process_watch.PATIENCE)
+        self._programs.clear()
         self._watch.kill()
         self._watch.communicate()
         self._watch = None
@@ -161,7 +189,8 @@ class ProcessTree:
     def kill(self) -> None:
         """Kill all processes of the tree. Any thread may call this."""
         self.killed = True
-        kill_marked_processes(self._mark, [worker.process.pid for worker in self.workers])
+        processes = [worker.process for worker in self.workers] + self._programs
+        kill_marked_processes(self._mark, [process.pid for process in processes])
 
     def _start_watch(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(

@@ -12,6 +12,7 @@ from alphamepol.environments.host import AnyClass, HostClass
 from alphamepol.environments.registry import find_registered_class
 from alphamepol.errors import InputError
 from alphamepol.files.json_files import value_has_type
+from alphamepol.files.reading import ODD
 
 RECORDED: dict[str, Any] = {
     "class": str,
@@ -77,7 +78,7 @@ def recorded_spaces(record: dict[str, Any]) -> tuple[gymnasium.Space, gymnasium.
     """
     try:
         return _recorded_space(record["observation_space"]), _recorded_space(record["action_space"])
-    except (LookupError, TypeError, ValueError, ArithmeticError, AssertionError, AttributeError) as error:
+    except ODD as error:
         raise InputError(f"run: its class.json does not describe spaces ({error})") from error
 
 

@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -21,7 +21,7 @@ class Member(eqx.Module):
 
     Each method works on one state, without a batch axis. Every member implements the abstract methods and properties.
     The other properties have a default that suits most members, and a member may override them. The protocols
-    `HasPlace`, `HasFreeSpace`, `HasPicture` and `HasCells` declare the methods that only some members have.
+    `HasPlace`, `HasFreeSpace`, `HasPicture`, `HasFilm` and `HasCells` declare the methods that only some members have.
     """
 
     @property
@@ -233,6 +233,15 @@ class HasPicture(Protocol):
 
     def render(self, state: PyTree[Array]) -> np.ndarray:
         """Return a picture of a state, of shape (height, width, 3), with values from 0 to 255."""
+        ...
+
+
+@runtime_checkable
+class HasFilm(Protocol):
+    """A member that draws many states in a row faster than each by itself."""
+
+    def render_all(self, states: Iterable[PyTree[Array]]) -> Iterator[np.ndarray]:
+        """Yield a picture of each state, of shape (height, width, 3), with values from 0 to 255."""
         ...
 
 

@@ -22,6 +22,7 @@ from alphamepol.errors import InputError
 from alphamepol.files.arrays import pack_arrays
 from alphamepol.files.json_files import from_json, to_json
 from alphamepol.files.names import WIDTH, name_as_text
+from alphamepol.notebooks.views import view
 from alphamepol.settings.run import PhysicsKind
 
 AnyMember = TypeVar("AnyMember", bound=CMP)
@@ -94,6 +95,9 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
     def __repr__(self) -> str:
         return repr_of_class(self)
 
+    def _repr_html_(self) -> str:
+        return view("class", self)
+
     def __len__(self) -> int:
         return len(self.names)
 
@@ -115,7 +119,11 @@ class EnvironmentClass(eqx.Module, Generic[AnyMember]):
     def with_physics(self, physics: PhysicsKind) -> "EnvironmentClass[AnyMember]":
         """Return a class with the same members, stepped by another engine; see `mujoco_class`."""
         members = self.members.with_physics(physics)
-        return self if members is self.members else eqx.tree_at(lambda one: one.members, self, members)
+        if members is self.members:
+            return self
+        if self.generator is not None:
+            raise InputError(f"physics: {physics} was given; generated models of MuJoCo are stepped on the CPU")
+        return eqx.tree_at(lambda one: one.members, self, members)
 
     def renamed(self, name: str) -> "EnvironmentClass[AnyMember]":
         """Return the same class under another name."""
@@ -200,11 +208,6 @@ def draw_members_of_class(
     if isinstance(distribution, MemberGenerator):
         return distribution.draw_numbers(count, key=key)
     return jax.random.choice(key, len(distribution), (count,), p=jnp.array(distribution))
-
-
-def name_of_member(number: int, names: Sequence[str]) -> str:
-    """Return the name of a member for a message. Members of a training stream have a number instead."""
-    return names[number] if number < len(names) else f"training member {number}"
 
 
 def check_class_probabilities(probabilities: Sequence[float], names: Sequence[str]) -> tuple[float, ...]:

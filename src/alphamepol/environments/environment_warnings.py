@@ -4,7 +4,7 @@ import importlib.util
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -17,6 +17,11 @@ SHOWN: set[tuple[str, str]] = set()
 """The warnings that this process has shown, without their numbers, such as the time of a simulation.
 
 Each has the name of a member, which is empty if the warning is shown for one member only."""
+
+
+def name_of_member(number: int, names: Sequence[str]) -> str:
+    """Return the name of a member for a message. Members of a training stream have a number instead."""
+    return names[number] if number < len(names) else f"training member {number}"
 
 
 def show_environment_warnings(said: Iterable[tuple[str, str]], *, each_member: bool = False) -> None:

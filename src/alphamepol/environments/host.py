@@ -3,11 +3,13 @@
 # Some fields of `HostMember` override properties of `Member`.
 # pyright: reportIncompatibleMethodOverride=false
 
+import dataclasses
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from functools import partial
+from typing import Any, Protocol, cast, runtime_checkable
 
 import equinox as eqx
 import gymnasium
@@ -17,14 +19,18 @@ from jaxtyping import Array, Bool, Float, Int, Shaped, UInt32
 
 from alphamepol.environments.cmp import Member
 from alphamepol.environments.environment_class import (
+    GENERATED_PARTS,
     EnvironmentClass,
     check_class_probabilities,
     check_member_names,
     find_member_of_class,
     repr_of_class,
 )
+from alphamepol.environments.generated.member_generator import MemberGenerator
 from alphamepol.environments.maps import Map
 from alphamepol.errors import InputError
+from alphamepol.notebooks.views import view
+from alphamepol.settings.run import WorkersGiven
 
 
 class HostState(eqx.Module):
@@ -126,6 +132,16 @@ class Board:
     """True if a time limit has truncated the episode, which has not ended by itself."""
     together: int
     """The number of stations that can be in use at once."""
+    batch: int | None = None
+    """The number of stations for which the policy acts at once, a divisor of the number of stations. By default it acts
+    for all stations. Results depend on it in their last bits."""
+
+    @property
+    def batches(self) -> list[slice]:
+        """The stations of each batch."""
+        stations = len(self.over)
+        batch = self.batch or stations
+        return [slice(first, first + batch) for first in range(0, stations, batch)]
 
     @classmethod
     def empty(cls, stations: int, member: HostMember, together: int) -> "Board":
@@ -178,6 +194,20 @@ class Fleet(Protocol):
         ...
 
 
+@runtime_checkable
+class FleetOfWorkers(Fleet, Protocol):
+    """The interface of a fleet whose workers can be chosen."""
+
+    @property
+    def remark(self) -> str:
+        """A sentence about the workers, which commands say at their start. It may be empty."""
+        ...
+
+    def with_workers(self, workers: WorkersGiven) -> "FleetOfWorkers":
+        """Return a fleet of the same environments with other workers."""
+        ...
+
+
 class HostClass:
     """A class of environments that run on the host, outside of JAX: its members, and the probability p_M of each.
 
@@ -197,6 +227,7 @@ class HostClass:
     - `probabilities`: one number per member; they must sum to 1. The default is a uniform distribution.
     - `name`: the name of the class in reports.
     - `description`: a text that distinguishes this class from others of the same name. Resuming a run compares it.
+    - `generator`: the rule that draws members for training; `generated_class` makes such a class.
 
     **Raises**
 
@@ -225,6 +256,7 @@ class HostClass:
         probabilities: Sequence[float] | None = None,
         name: str = "custom",
         description: str = "",
+        generator: MemberGenerator | None = None,
     ):
         if not members:
             raise InputError("members: a class needs at least one member")
@@ -233,11 +265,15 @@ class HostClass:
         self.names = check_member_names(members)
         self.name = name
         self.description = description
+        self.generator = generator
         uniform = [1.0 / len(members)] * len(members)
         self.probabilities = check_class_probabilities(uniform if probabilities is None else probabilities, self.names)
 
     def __repr__(self) -> str:
         return repr_of_class(self)
+
+    def _repr_html_(self) -> str:
+        return view("class", self)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -251,28 +287,47 @@ class HostClass:
 
     def with_probabilities(self, probabilities: Sequence[float]) -> "HostClass":
         """Return a class with the same members and other probabilities."""
+        if self.generator is not None:
+            raise InputError("probabilities: a generated class draws its members itself; leave them out")
         members = dict(zip(self.names, self.members, strict=True))
         return HostClass(members, self.fleet, probabilities, self.name, self.description)
+
+    def with_workers(self, workers: WorkersGiven) -> "HostClass":
+        """Return a class with the same members, which other workers step; see `gymnasium_class`."""
+        if not isinstance(self.fleet, FleetOfWorkers):
+            raise InputError(f"workers: {workers} was given; only classes of Gymnasium environments have workers")
+        generator = self.generator
+        if generator is not None and generator.host_class is not None:
+            # Classes of other members of the generator have the same workers.
+            generator = dataclasses.replace(
+                generator, host_class=partial(cast(Callable[..., Any], generator.host_class), workers=workers)
+            )
+        members, fleet = dict(zip(self.names, self.members, strict=True)), self.fleet.with_workers(workers)
+        return HostClass(members, fleet, self.probabilities, self.name, self.description, generator)
 
     def renamed(self, name: str) -> "HostClass":
         """Return the same class under another name."""
         members = dict(zip(self.names, self.members, strict=True))
-        return HostClass(members, self.fleet, self.probabilities, name, self.description)
+        return HostClass(members, self.fleet, self.probabilities, name, self.description, self.generator)
+
+    def with_fleet(self, fleet: Fleet) -> "HostClass":
+        """Return the same class, stepped by another fleet."""
+        members = dict(zip(self.names, self.members, strict=True))
+        return HostClass(members, fleet, self.probabilities, self.name, self.description, self.generator)
+
+    def describe(self, number: int) -> HostMember:
+        """Return the description of the member with a number. All members of a generated class have the same one."""
+        return self.members[0 if self.generator is not None else number]
 
     @property
-    def generator(self) -> None:
-        """The rule that draws members for training. It is None, because a host class is not generated."""
-        return None
-
-    @property
-    def distribution(self) -> tuple[float, ...]:
-        """The distribution that training draws the numbers of members from: p_M."""
-        return self.probabilities
+    def distribution(self) -> tuple[float, ...] | MemberGenerator:
+        """The distribution that training draws the numbers of members from (`draw_members_of_class`)."""
+        return self.generator or self.probabilities
 
     @property
     def reported_names(self) -> tuple[str, ...]:
-        """The names under which metrics report entropies: those of the members."""
-        return self.names
+        """The names under which metrics report entropies: those of the members, or of parts of a generated class."""
+        return GENERATED_PARTS if self.generator else self.names
 
     @property
     def fingerprint(self) -> str:
@@ -293,4 +348,6 @@ AnyClass = EnvironmentClass | HostClass
 
 def remark_about_class(environment_class: AnyClass) -> str:
     """Return a sentence about how a class is stepped, which commands say at their start. It may be empty."""
-    return "" if isinstance(environment_class, HostClass) else environment_class.members.remark
+    if isinstance(environment_class, HostClass):
+        return environment_class.fleet.remark if isinstance(environment_class.fleet, FleetOfWorkers) else ""
+    return environment_class.members.remark

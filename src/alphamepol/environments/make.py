@@ -11,7 +11,7 @@ from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.host import AnyClass, HostClass
 from alphamepol.environments.registry import find_registered_class, registered_class_names
 from alphamepol.errors import InputError
-from alphamepol.settings.run import PhysicsKind
+from alphamepol.settings.run import PhysicsKind, WorkersGiven
 
 
 def make(name: str) -> AnyClass:
@@ -90,11 +90,15 @@ def _make_class_of_file(name: str) -> AnyClass:
 
 
 def make_class(
-    environment_class: AnyClass | str, probabilities: Sequence[float] = (), physics: PhysicsKind = "auto"
+    environment_class: AnyClass | str,
+    probabilities: Sequence[float] = (),
+    physics: PhysicsKind = "auto",
+    workers: WorkersGiven = None,
 ) -> AnyClass:
     """Return a class that is given itself or by its name. Probabilities, if given, replace those of the class.
 
-    `physics` is the engine of a class of MuJoCo models. Raises an `InputError` if another class is given an engine.
+    `physics` is the engine of a class of MuJoCo models, and `workers` are those of a class of Gymnasium environments.
+    Raises an `InputError` if another class is given an engine or workers.
     """
     if isinstance(environment_class, str):
         environment_class = make(environment_class)
@@ -102,4 +106,8 @@ def make_class(
         environment_class = environment_class.with_physics(physics)
     elif physics != "auto":
         raise InputError(f"physics: {physics} was given; only classes of MuJoCo models have an engine to choose")
+    if workers is not None:
+        if not isinstance(environment_class, HostClass):
+            raise InputError(f"workers: {workers} was given; only classes of Gymnasium environments have workers")
+        environment_class = environment_class.with_workers(workers)
     return environment_class.with_probabilities(probabilities) if probabilities else environment_class

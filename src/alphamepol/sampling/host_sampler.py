@@ -1,5 +1,6 @@
 """The sampler of host classes. The policy acts for many environments at once, and a fleet steps them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -99,7 +100,7 @@ def _sample_on_host(
     rows, board = len(members), environment_class.fleet.board(len(members))
     stations = len(board.over)
     steps, last = _room_for_host_samples(policy, environment_class[0], rows, horizon)
-    if stations <= FEW:
+    if (board.batch or stations) <= FEW:
         policy, key = jax.device_put((policy, key), device_for_little_work())
     batch = _Batch(policy, environment_class, members, task, jax.random.split(key, rows), steps, last)
     # A wave never continues at the first station after the last one. The station of a trajectory then does not depend
@@ -116,22 +117,19 @@ def _sample_wave_on_host(batch: _Batch, board: Board, wave: Int[np.ndarray, " wa
     A wave is a group of trajectories that run at the same time.
     """
     policy, members, task, steps = batch.policy, batch.members, batch.task, batch.steps
-    fleet, member = batch.environment_class.fleet, batch.environment_class[int(members[wave[0]])]
+    fleet, member = batch.environment_class.fleet, batch.environment_class.describe(int(members[wave[0]]))
     at = wave % len(board.over)
     row_at = np.zeros(len(board.over), int)
     row_at[at] = wave
     keys, fresh = batch.keys[row_at], np.ones(len(board.over), bool)
-    recollections = _begin_host_sampling(policy, len(board.over))
+    parts = [part for part in board.batches if _are_in_batch(at, part).any()]
+    actors = [_Actor(policy, keys[part], part) for part in parts]
     fleet.reset(board, at, members[wave], _reset_seeds_of_host_sampler(keys, RESETS)[at])
     horizon = steps.valid.shape[1]
     for t in range(horizon):
-        # JAX may use the memory of a given array without a copy, and the next step changes the board.
-        shown = board.observations.copy()
-        perceived, actions, recollections = _choose_actions_in_host_sampler(
-            policy, shown, recollections, fresh, keys, np.int32(t)
-        )
-        perceived, actions = np.asarray(perceived), np.asarray(actions)
-        before = None if task is None else _host_state_while_sampling(board)
+        actors = [actor for actor in actors if _are_in_batch(at, actor.part).any()]
+        perceived, actions = _act_in_batches(actors, board, fresh, t)
+        before = [] if task is None else [_host_state_while_sampling(board, actor.part) for actor in actors]
         fleet.step(board, at, actions)
         steps.perceived[wave, t], steps.actions[wave, t] = perceived[at], actions[at]
         steps.particles[wave, t], steps.valid[wave, t] = board.particles[at], True
@@ -141,19 +139,56 @@ def _sample_wave_on_host(batch: _Batch, board: Board, wave: Int[np.ndarray, " wa
             if not at.size:
                 break
             continue
-        # The last step of the trajectory cuts every episode anyway. There a time limit does not count as an end.
-        after = _host_state_while_sampling(board, cut_is_over=t < horizon - 1)
-        rewards, fresh = (
-            np.asarray(part) for part in _judge_steps_in_host_sampler(task, member, before, actions, after)
-        )
+        rewards, fresh = np.zeros(len(board.over), np.float32), np.zeros_like(fresh)
+        for actor, state in zip(actors, before, strict=True):
+            # The last step of the trajectory cuts every episode anyway. There a time limit does not count as an end.
+            after = _host_state_while_sampling(board, actor.part, cut_is_over=t < horizon - 1)
+            judged = _judge_steps_in_host_sampler(task, member, state, actions[actor.part], after)
+            rewards[actor.part], fresh[actor.part] = judged
         steps.rewards[wave, t], steps.ended[wave, t] = rewards[at], fresh[at]
         again = at[fresh[at]]
         if again.size and t < horizon - 1:
             fleet.reset(board, again, members[row_at[again]], _reset_seeds_of_host_sampler(keys, RESETS + 1 + t)[again])
-    perceived, _, _ = _choose_actions_in_host_sampler(
-        policy, board.observations, recollections, fresh, keys, np.int32(horizon)
-    )
-    batch.last[wave] = np.asarray(perceived)[at]
+    if at.size:
+        perceived, _ = _act_in_batches(actors, board, fresh, horizon)
+        batch.last[wave] = perceived[at]
+
+
+class _Actor:
+    """The policy in one batch of the stations, during one wave. It always acts at all stations of its batch."""
+
+    def __init__(self, policy: Policy, keys: Key[Array, " batch"], part: slice):
+        self.policy = policy
+        self.keys = keys
+        self.part = part
+        self.recollections = _begin_host_sampling(policy, len(keys))
+
+    def act(
+        self, observations: Float[np.ndarray, "batch observation"], fresh: Bool[np.ndarray, " batch"], t: int
+    ) -> tuple[Float[Array, "batch inputs"], Shaped[Array, "batch ..."]]:
+        """Return what is perceived and the action at every station of the batch."""
+        perceived, actions, self.recollections = _choose_actions_in_host_sampler(
+            self.policy, observations, self.recollections, fresh, self.keys, np.int32(t)
+        )
+        return perceived, actions
+
+
+def _are_in_batch(stations: Int[np.ndarray, " some"], part: slice) -> Bool[np.ndarray, " some"]:
+    return (stations >= part.start) & (stations < part.stop)
+
+
+def _act_in_batches(
+    actors: Sequence[_Actor], board: Board, fresh: Bool[np.ndarray, " stations"], t: int
+) -> tuple[Float[np.ndarray, "stations inputs"], Shaped[np.ndarray, "stations ..."]]:
+    """Return what is perceived and the action at every station. At stations without an actor, both are zero."""
+    # JAX may use the memory of a given array without a copy, and the next step changes the board. The batches are
+    # computed side by side, because JAX does not wait for the first result before it starts on the second.
+    shown = board.observations.copy()
+    found = [actor.act(shown[actor.part], fresh[actor.part], t) for actor in actors]
+    perceived, actions = (np.zeros((len(shown), *one.shape[1:]), one.dtype) for one in found[0])
+    for actor, (seen, chosen) in zip(actors, found, strict=True):
+        perceived[actor.part], actions[actor.part] = seen, chosen
+    return perceived, actions
 
 
 def _room_for_host_samples(
@@ -172,14 +207,14 @@ def _room_for_host_samples(
     ), np.zeros((rows, policy.perceived_size), np.float32)
 
 
-def _host_state_while_sampling(board: Board, *, cut_is_over: bool = False) -> HostState:
-    """Copy what the board shows now.
+def _host_state_while_sampling(board: Board, part: slice, *, cut_is_over: bool = False) -> HostState:
+    """Copy what the board shows now at some stations.
 
     With `cut_is_over`, an episode that a time limit has cut counts as over.
     """
     over = board.over | board.cut if cut_is_over else board.over
     shown = board.observations, board.particles, board.rewards, over
-    return HostState(*(jnp.array(part) for part in shown))
+    return HostState(*(jnp.array(array[part]) for array in shown))
 
 
 def _begin_host_sampling(policy: Policy, stations: int):

@@ -33,9 +33,11 @@ def rollout(policy: Policy, member: CMP, horizon: int, task: Task | None = None,
     return _act_in_rollout(policy, member, horizon, task, restart=False, key=key)[0]
 
 
-def rollout_states(policy: Policy, member: CMP, horizon: int, *, key: PRNGKeyArray) -> Rollout:
-    """Act as in `rollout`, without a task, and keep the states in which the policy acted."""
-    return _act_in_rollout(policy, member, horizon, None, restart=False, keep=True, key=key)[0]
+def rollout_states(
+    policy: Policy, member: CMP, horizon: int, task: Task | None = None, *, key: PRNGKeyArray
+) -> Rollout:
+    """Act as in `rollout`, and keep the states in which the policy acted."""
+    return _act_in_rollout(policy, member, horizon, task, restart=False, keep=True, key=key)[0]
 
 
 def rollout_episodes(

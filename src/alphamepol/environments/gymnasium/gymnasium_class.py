@@ -5,13 +5,15 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-import cloudpickle
 import gymnasium
 import numpy as np
 
-from alphamepol.compute.machine import machine_cores
 from alphamepol.environments.cmp import check_entropy_names
-from alphamepol.environments.gymnasium.fleet import GymnasiumFleet
+from alphamepol.environments.generated.environment_seeds import TrainingStream
+from alphamepol.environments.generated.member_generator import MemberGenerator
+from alphamepol.environments.gymnasium.crew import read_crew
+from alphamepol.environments.gymnasium.fleet import FleetPlan, GymnasiumFleet
+from alphamepol.environments.gymnasium.pickled_recipe import pickle_recipe
 from alphamepol.environments.gymnasium.trial import Trial, try_gymnasium_members
 from alphamepol.environments.gymnasium.worker import EntropyOn, Particle, Recipe
 from alphamepol.environments.host import HostClass, HostMember, Spaces
@@ -19,11 +21,7 @@ from alphamepol.environments.image_spaces import image_space_shape
 from alphamepol.environments.tasks import EnvironmentReward
 from alphamepol.errors import InputError
 from alphamepol.files.names import WIDTH, describe_plainly, name_as_text
-
-TURN = 2e-3
-"""The time in seconds that a worker should be busy with one message. It then steps several cheap environments or a
-slow one."""
-MOST_COPIES = 16
+from alphamepol.settings.run import WorkersGiven
 
 
 def gymnasium_class(
@@ -34,7 +32,7 @@ def gymnasium_class(
     entropy_names: Sequence[str] = (),
     name: str = "custom",
     endless: bool = False,
-    workers: int | None = None,
+    workers: WorkersGiven = None,
     copies: int | None = None,
 ) -> HostClass:
     """Build a class of Gymnasium environments, which worker processes step.
@@ -59,10 +57,11 @@ def gymnasium_class(
     - `name`: the name of the class in reports.
     - `endless`: if True, pre-training steps on, without a reset, after the environment has ended the episode. The
       environment must then accept further steps. Fine-tuning ends episodes in any case.
-    - `workers`: the number of worker processes. The default is one per core. Results do not depend on it, up to 32
-      workers.
+    - `workers`: the number of worker processes, or "ray" or "ray:64" for actors of a Ray cluster (docs/scaling.md). The
+      default is one process per core, and with "ray" one actor per core of the cluster. Results do not depend on it.
     - `copies`: the number of environments of each member that a worker holds. By default it is 1 if a step takes two
-      milliseconds or more, and up to 16 if a step takes less. Results do not depend on it.
+      milliseconds or more, and up to 16 if a step takes less; for actors of a Ray cluster, enough for a fifth of a
+      second, and up to 128. Results do not depend on it.
 
     **Returns**
 
@@ -90,16 +89,40 @@ def gymnasium_class(
     print(pendulums.names, pendulums["moon"].entropy_names)  # ('earth', 'moon') ('height', 'speed')
     ```
     """
+    return build_gymnasium_class(
+        members,
+        probabilities,
+        entropy_on,
+        entropy_names=entropy_names,
+        name=name,
+        endless=endless,
+        workers=workers,
+        copies=copies,
+    )
+
+
+def build_gymnasium_class(
+    members: Any,
+    probabilities: Sequence[float] | None = None,
+    entropy_on: EntropyOn = None,
+    *,
+    entropy_names: Sequence[str] = (),
+    name: str = "custom",
+    endless: bool = False,
+    workers: WorkersGiven = None,
+    copies: int | None = None,
+    generator: MemberGenerator | None = None,
+) -> HostClass:
+    """Build a class as `gymnasium_class` does. With a generator, training draws members that have no names."""
     if not isinstance(members, Mapping) or not members:
         raise InputError("members: none was given; give a dictionary with at least one name and its environment")
-    for field, value in (("workers", workers), ("copies", copies)):
-        if value is not None and value < 1:
-            raise InputError(f"{field}: {value} was given; it must be at least 1")
-    recipe = Recipe(
-        {name: _maker_for_gymnasium_class(name, made) for name, made in members.items()}, Particle(entropy_on)
-    )
-    pickled = _pickle_gymnasium_class(recipe)
-    trials = try_gymnasium_members(list(members), pickled)
+    read_crew(workers)  # before the members are tried
+    if copies is not None and copies < 1:
+        raise InputError(f"copies: {copies} was given; it must be at least 1")
+    makers = {name: _maker_for_gymnasium_class(name, made) for name, made in members.items()}
+    unnamed = None if generator is None else TrainingStream(generator.make, generator.seed)
+    recipe = Recipe(makers, Particle(entropy_on), unnamed)
+    trials = try_gymnasium_members(list(members), pickle_recipe(recipe))
     _check_gymnasium_class_alike(trials)
     first = next(iter(trials.values()))
     check_entropy_names(entropy_names, first.feature_size)
@@ -117,10 +140,11 @@ def gymnasium_class(
         for name, trial in trials.items()
     }
     slowest = max(trial.seconds for trial in trials.values())
-    copies = copies or int(np.clip(math.ceil(TURN / slowest), 1, MOST_COPIES))
-    fleet = GymnasiumFleet(list(members), pickled, next(iter(found.values())), workers or machine_cores(), copies)
+    plan = FleetPlan(list(members), recipe, next(iter(found.values())), slowest, copies)
     description = f"{[trial.what for trial in trials.values()]} {describe_plainly(entropy_on)}{' endless' * endless}"
-    return HostClass(found, fleet, probabilities, name, description)
+    if generator is not None:
+        description += f" generated {generator.seed} {generator.training}"
+    return HostClass(found, GymnasiumFleet(plan, workers), probabilities, name, description, generator)
 
 
 def _warn_of_rounding_in_gymnasium_class(trials: Mapping[str, Trial], names: Sequence[str]) -> None:
@@ -153,17 +177,6 @@ def _maker_for_gymnasium_class(name: str, made: Any) -> Callable[[], gymnasium.E
             f"members: {name!r} is {made!r}; give a Gymnasium id, or a function that makes the environment"
         )
     return cast(Callable[[], gymnasium.Env], made)
-
-
-def _pickle_gymnasium_class(recipe: Recipe) -> bytes:
-    # cloudpickle also sends functions from a script or a notebook, which a worker cannot import.
-    try:
-        return cloudpickle.dumps(recipe)
-    except Exception as error:
-        raise InputError(
-            f"members: they cannot be sent to worker processes ({type(error).__name__}: {error}); each function "
-            "must make its environment itself, and must not hold objects such as open files or environments"
-        ) from error
 
 
 def _check_gymnasium_class_alike(trials: Mapping[str, Trial]) -> None:

@@ -2,14 +2,13 @@
 
 import inspect
 import math
-import mmap
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import cloudpickle
 import gymnasium
@@ -17,12 +16,17 @@ import numpy as np
 
 from alphamepol.environments.environment_warnings import collect_environment_warnings
 from alphamepol.environments.gymnasium.observations import ObservationError, ObservationReader
+from alphamepol.environments.gymnasium.shared_board import BoardLayout
 
 EntropyOn = Callable[..., Any] | int | Sequence[int] | np.ndarray | slice | None
 """The quantity whose entropy is maximised: components of the flat observation, or a function of it or of `info`."""
 
-NOTHING, LOADING = -1, -2
-"""The numbers in place of a member's number: for a worker that is idle, and for one that is starting."""
+NOTHING, LOADING, CREW = -1, -2, -3
+"""The numbers in place of a member's number: for a worker that is idle, for one that is starting, and for the workers
+themselves, whose warnings are always shown."""
+
+MOST_HELD = 64
+"""The most environments that a slot of a worker keeps open. A class may have any number of members."""
 
 Said = tuple[int, str, bool]
 """A warning: the number of the member, the text, and True if each member shall be warned of."""
@@ -34,6 +38,15 @@ class Recipe:
 
     makers: Mapping[str, Callable[[], gymnasium.Env]]
     particle: "Particle"
+    unnamed: Callable[[int], gymnasium.Env] | None = None
+    """The function that makes a member without a name from its number; None if all members have names."""
+
+    def make(self, member: int) -> gymnasium.Env:
+        """Make the environment of a member. The first numbers are those of members with names."""
+        if member < len(self.makers):
+            return list(self.makers.values())[member]()
+        assert self.unnamed is not None
+        return self.unnamed(member)
 
 
 class Particle:
@@ -159,40 +172,32 @@ def describe_environment_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-@dataclass(frozen=True)
-class BoardLayout:
-    """The arrays that the workers and the main process share. Rows are stations, but those of `now` are workers."""
-
-    shapes: Mapping[str, tuple[int, ...]]
-    types: Mapping[str, str]
-
-    @property
-    def size(self) -> int:
-        """The bytes of memory that all arrays need."""
-        return sum(self._sizes().values())
-
-    def views(self, memory: int) -> dict[str, np.ndarray]:
-        """Return the arrays in the memory of an open file, which is given by its number."""
-        shared, start, found = mmap.mmap(memory, self.size), 0, {}
-        for name, size in self._sizes().items():
-            shape, kind = self.shapes[name], np.dtype(self.types[name])
-            found[name] = np.frombuffer(shared, kind, math.prod(shape), start).reshape(shape)
-            start += size
-        return found
-
-    def _sizes(self) -> dict[str, int]:
-        """Return the bytes of each array. Every array begins at a multiple of 64."""
-        return {
-            name: -(-math.prod(shape) * np.dtype(self.types[name]).itemsize // 64) * 64
-            for name, shape in self.shapes.items()
-        }
-
-
 def run_gymnasium_worker(
     connection: Connection, number: int, pickled_recipe: bytes, layout: BoardLayout, memory: int
 ) -> None:
     """Carry out the commands that come through the connection, until it closes."""
-    worker = Worker(number, pickled_recipe, layout.views(memory))
+    serve_fleet_commands(connection, Worker(number, pickled_recipe, layout.views(memory)))
+
+
+@runtime_checkable
+class Serves(Protocol):
+    """The interface of the object that carries out commands, in a worker process or for a whole cluster."""
+
+    def carry_out(self, command: str, stations: list[Any]) -> str | None:
+        """Carry out a command at the given stations. Return None, or a text that says why the command failed."""
+        ...
+
+    def collect(self, text: str) -> None:
+        """Remember a warning."""
+        ...
+
+    def unsent(self) -> list[Said]:
+        """Return the warnings that the main process does not know yet."""
+        ...
+
+
+def serve_fleet_commands(connection: Connection, worker: Serves) -> None:
+    """Let a worker carry out the commands that come through the connection, until it closes."""
     try:
         with collect_environment_warnings(worker.collect):
             command = ""
@@ -219,7 +224,7 @@ class Worker:
         self._pickled = pickled_recipe
         self._board = board
         self._recipe: Recipe | None = None
-        self._held: dict[tuple[int, int], Station] = {}  # one environment for each slot and member
+        self._held: dict[int, dict[int, Station]] = {}  # for each slot, environments by member, the latest one last
         self._at: dict[int, tuple[int, Station]] = {}  # the member and the environment at each station
         self._said: dict[str, Said] = {}  # the warnings, each with the member that it came from first
         self._sent = 0  # the number of warnings that the main process knows
@@ -252,13 +257,26 @@ class Worker:
         board = self._board
         recipe = self._recipe = self._recipe or cloudpickle.loads(self._pickled)
         board["now"][self._number] = member
-        if (slot, member) not in self._held:
-            env = list(recipe.makers.values())[member]()
-            self._held[slot, member] = Station(env, recipe, partial(self._remark, member))
-        self._at[station] = member, self._held[slot, member]
-        observation, particle = self._held[slot, member].reset(seed)
+        at = self._hold(slot, member, recipe)
+        self._at[station] = member, at
+        observation, particle = at.reset(seed)
         board["observations"][station], board["particles"][station] = observation, particle
         board["rewards"][station], board["over"][station], board["cut"][station] = 0.0, False, False
+
+    def _hold(self, slot: int, member: int, recipe: Recipe) -> Station:
+        """Return the environment of a member in a slot. It is made if it is not there.
+
+        A stream of members seldom meets a member again, so that the slot then keeps no other environment.
+        """
+        held = self._held.setdefault(slot, {})
+        if member not in held and len(held) >= (MOST_HELD if recipe.unnamed is None else 1):
+            oldest = next(iter(held))
+            self._board["now"][self._number] = oldest
+            close_gymnasium_environment(held.pop(oldest).env, partial(self._remark, oldest))
+            self._board["now"][self._number] = member
+        at = held.pop(member, None) or Station(recipe.make(member), recipe, partial(self._remark, member))
+        held[member] = at
+        return at
 
     def _step(self, station: int) -> None:
         board = self._board
@@ -268,7 +286,7 @@ class Worker:
         board["rewards"][station], board["over"][station], board["cut"][station] = reward, over, cut
 
     def _close(self) -> None:
-        for (_, member), station in self._held.items():
+        for member, station in [one for held in self._held.values() for one in held.items()]:
             self._board["now"][self._number] = member
             close_gymnasium_environment(station.env, partial(self._remark, member))
         self._held.clear()

@@ -1,0 +1,1 @@
+"""Workers of a Gymnasium class as actors of a Ray cluster."""
