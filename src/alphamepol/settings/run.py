@@ -8,6 +8,9 @@ from alphamepol.settings.fields import check_field_at_least, check_seed_field
 LogTarget = Literal["tensorboard", "wandb", "none"]
 PhysicsKind = Literal["auto", "cpu", "gpu"]
 """The engines that can step a class of MuJoCo models."""
+WorkersGiven = int | str | None
+"""The workers of a class of Gymnasium environments: a number of processes, "ray" or "ray:64" for actors of a Ray
+cluster, or None for those that the class was made with."""
 
 
 @dataclass(frozen=True)

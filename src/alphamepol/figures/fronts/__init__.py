@@ -1,0 +1,1 @@
+"""Fronts: what a run gives up for what it gains."""

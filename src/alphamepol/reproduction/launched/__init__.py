@@ -1,0 +1,1 @@
+"""Planned runs as tasks, which are done in processes of their own."""
