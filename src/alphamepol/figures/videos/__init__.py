@@ -1,0 +1,1 @@
+"""Videos: frames with captions, and the files that hold them."""
