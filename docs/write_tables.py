@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 
 from alphamepol.estimation.statistics import Estimate, Sample, bootstrap_inflation, estimate_statistic
+from alphamepol.reproduction.report.domains import COLUMNS, DomainRow, domain_rows, words_of_domain_number
+from alphamepol.reproduction.scale import Scale
+from alphamepol.reproduction.store import Store
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -107,17 +110,27 @@ def claimed_difference(claim: str, *names: str) -> Estimate:
     raise LookupError(f"{claim} has no statement about {names}")
 
 
-def readme_table() -> str:
-    memory = "memory/gridworld-slope/recurrent-alpha-1"
-    rows = []
-    for member, probability in (("GWS", 0.8), ("GWN", 0.2)):
-        found = [over_seeds(run, member) for run in (*SLOPE.values(), memory, SLOPE_RANDOM)]
-        rows.append((f"entropy in {member} (p = {probability})", *(number(one.value) for one in found)))
-    for member in ("GWS", "GWN"):
-        mepols = [tuned_in_slope(method, member) for method in SLOPE]
-        found = [*mepols, tuned_with_memory("recurrent-alpha-1", member), tuned_in_slope("Random", member)]
-        rows.append((f"return in {member} after TRPO", *(number(one.value) for one in found)))
-    return table(("`gridworld-slope`", *SLOPE, "MEPOL, memory", "Random"), rows)
+def rows_of_domains() -> list[DomainRow]:
+    return domain_rows(Store(RESULTS), Scale("paper"))
+
+
+def domains() -> str:
+    """Return the table of domains with intervals, as the page shows it."""
+    rows = [
+        (f"`{row.domain}`, {row.member}", *(" ".join(words_of_domain_number(row, one)).strip() for one in row.cells))
+        for row in rows_of_domains()
+    ]
+    return table(("", *COLUMNS), rows)
+
+
+def domains_in_brief() -> str:
+    """Return the rows of the domains that the authors released a policy for, without intervals."""
+    rows = [
+        (f"`{row.domain}`, {row.member}", *(words_of_domain_number(row, one)[0] for one in row.cells))
+        for row in rows_of_domains()
+        if row.cells[0] is not None
+    ]
+    return table(("", *COLUMNS), rows)
 
 
 def slope_entropies() -> str:
@@ -343,8 +356,23 @@ def cost_estimates() -> str:
     return table(("run", *header), rows)
 
 
+def unseen() -> str:
+    """Return the scores on unseen members of generated classes, beside those on seen members."""
+    rows = []
+    for run in json.loads((RESULTS / "unseen/generated.json").read_text()).values():
+
+        def shown(found: dict[str, Any]) -> str:
+            return cell(Estimate(found["value"], tuple(found["interval"])), 3 if abs(found["value"]) < 0.1 else 2)
+
+        parts = run["unseen"]["score"], run["seen"]["score"], run["gap"], run["unseen"]["worst_tenth"]
+        rows.append((run["class"], run["run"]["config"]["memory"], *map(shown, parts)))
+    return table(("class", "memory", "unseen", "seen", "seen − unseen", "worst tenth, unseen"), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
-    "readme": readme_table,
+    "unseen": unseen,
+    "domains": domains,
+    "domains-in-brief": domains_in_brief,
     "claims": lambda: (RESULTS / "claims.md").read_text().rstrip("\n"),
     "slope-entropies": slope_entropies,
     "slope-returns": slope_returns,

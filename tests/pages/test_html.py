@@ -23,6 +23,10 @@ NASTY = '<script>alert("x")</script> & <b>'
         html.html_bullets([NASTY, NASTY]),
         html.html_numbered_list([NASTY]),
         html.html_details(NASTY, NASTY),
+        html.html_fold(NASTY, NASTY, NASTY),
+        html.html_figure("<svg></svg>", NASTY),
+        html.html_side_by_side(html.html_box(NASTY)),
+        html.html_widget(NASTY, {"a": NASTY.replace("<b>", "")}),
         html.html_table([NASTY], [[NASTY]]),
         html.html_page(NASTY, [("a", NASTY, html.html_paragraph(NASTY))], html.html_paragraph(NASTY)),
     ],
@@ -45,4 +49,28 @@ def test_a_page_leaves_out_empty_sections_and_needs_nothing_else() -> None:
     assert 'id="full"' in made
     assert "Empty" not in made
     assert "<style>" in made
-    assert "<script>" not in made  # only replays need a script
+    assert "places.js" not in made
+    assert "HEAT" not in made  # only heat-maps and replays need this script
+
+
+def test_a_table_leaves_out_columns_without_content() -> None:
+    made = html.html_table(("a", "b", "c"), [("1", "", "2"), ("3", "", "")], (2,))
+    assert "<th" in made
+    assert made.count("<td") == 4
+    assert made.count('class="number"') == 3  # the third column keeps its kind
+    assert ">b<" not in made
+
+
+def test_nothing_in_a_page_is_taken_for_html(tmp_path) -> None:
+    (tmp_path / "a.png").write_bytes(html.PNG)
+    made = html.html_page(
+        "<b>", [("a", "<i>", html.html_widget("replay", {"methods": ["</script><script>alert(1)</script>"]}))], ""
+    )
+    assert "<b>" not in made
+    assert "<i>" not in made
+    assert "<script>alert" not in made
+    assert "<u>" not in html.html_picture(tmp_path / "a.png", '"><u>')
+    cells = html.html_table(("a", "b"), [("1", "<u>"), (html.Html("<em>"), "2")], (1,))
+    assert cells.count('class="number"') == 3
+    assert "<u>" not in cells
+    assert "<em>" in cells

@@ -25,7 +25,7 @@ from alphamepol.reproduction.claims import (
 )
 from alphamepol.reproduction.paper.slope import slope_experiment_lower_tail
 from alphamepol.reproduction.planned import Finetuning, Pretraining
-from alphamepol.reproduction.report import report_claims_as_markdown, report_claims_table
+from alphamepol.reproduction.report.claim_lists import report_claims_as_markdown, report_claims_list
 from alphamepol.reproduction.scale import Scale
 from alphamepol.reproduction.store import Stored
 
@@ -184,7 +184,7 @@ def test_an_earlier_reading_is_decided_and_shown_beside_the_present_one() -> Non
     assert '- `id`: holds. HIGH is above LOW. The paper says: "higher".' in markdown
     assert "The earlier reading: fails. LOW is above HIGH." in " ".join(markdown.split())
     assert "| `id` | holds | 1 | 0 | 0 |" in markdown
-    page = str(report_claims_table([decision]))
+    page = str(report_claims_list([decision]))
     assert "The earlier reading: fails." in page
 
 

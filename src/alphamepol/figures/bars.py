@@ -10,14 +10,17 @@ from matplotlib.figure import Figure
 
 from alphamepol.estimation.statistics import Estimate
 from alphamepol.figures.style import (
+    COLUMN,
     FORMATS,
     STYLE,
     member_in_figure,
     name_in_figure,
     save_figure_in_style,
     style_colours_of,
+    tell_values,
     write_csv_of_figure,
 )
+from alphamepol.files.names import WIDTH, name_as_text
 
 
 def draw_bars(
@@ -25,52 +28,60 @@ def draw_bars(
     folder: Path,
     name: str,
     *,
-    ylabel: str,
+    label: str,
     levels: Mapping[str, float] | None = None,
-) -> None:
+) -> Figure:
     """Draw a bar with its 95 % interval for every series of every group, and write the numbers to a CSV file.
 
-    A mean of two numbers has no interval. The two numbers are drawn as dots.
-    `levels` maps groups to a level that is drawn as a dashed line, e.g. the ceiling of a member.
+    Bars lie on their sides, so that a figure with many groups is high and not wide. A mean of two numbers has no
+    interval; the two numbers are drawn as dots. `levels` maps groups to a level that is drawn as a dashed line, e.g.
+    the ceiling of a member. `label` says what the bars measure.
     """
     series = list(dict.fromkeys(one for group in groups.values() for one in group))
     colours = style_colours_of(series)
     rows: list[tuple[Any, ...]] = []
+    drawn: dict[str, Any] = {}
+    places: list[float] = []
+    place = 0.0
     with matplotlib.rc_context(STYLE):
-        width = 0.8 / len(series)
-        room = max(0.7, 0.24 * (len(series) + 1))
-        size = max(3.4, 0.9 + room * len(groups))
-        figure = Figure(figsize=(size, 2.8), layout="constrained")
+        bars = sum(len(values) for values in groups.values())
+        size = 0.95 + 0.17 * bars + 0.12 * len(groups)
+        figure = Figure(figsize=(COLUMN, size), layout="constrained")
         axes = figure.add_subplot()
-        for place, (group, values) in enumerate(groups.items()):
-            for number, one in enumerate(series):
-                if one not in values:
-                    continue
+        for group, values in groups.items():
+            shown = [one for one in series if one in values]
+            ys = place + np.arange(len(shown))
+            for y, one in zip(ys, shown, strict=True):
                 found = values[one]
-                x = place + (number - (len(series) - 1) / 2) * width
                 low, high = found.interval or (found.value, found.value)
-                axes.bar(
-                    x,
-                    found.value,
-                    0.92 * width,
-                    color=colours[one],
-                    label=name_in_figure(one) if name_in_figure(one) not in _labels_of_bars(axes) else None,
-                )
+                (drawn[one],) = axes.barh(y, found.value, 0.86, color=colours[one])
+                tell_values(drawn[one], one, f"{name_as_text(group, WIDTH)}, {name_as_text(one, WIDTH)}: {found.text}")
                 error = np.maximum([[found.value - low], [high - found.value]], 0.0)
                 if found.interval:
-                    axes.errorbar(x, found.value, error, color="black", linewidth=0.9, capsize=1.5)
-                axes.plot([x] * len(found.values), found.values, "k.", markersize=3)
+                    _, caps, lines = axes.errorbar(
+                        found.value, y, xerr=error, color="black", linewidth=0.9, capsize=1.5
+                    )
+                    for part in (*caps, *lines):
+                        tell_values(part, one)
+                for dots in axes.plot(found.values, [y] * len(found.values), "k.", markersize=3):
+                    tell_values(dots, one)
                 rows.append((group, one, found.value, low, high))
             if levels and group in levels:
-                axes.plot([place - 0.45, place + 0.45], [levels[group]] * 2, "k--", linewidth=0.9)
+                ends = place - 0.6, place + len(shown) - 0.4
+                axes.plot([levels[group]] * 2, ends, "k--", linewidth=0.9)
                 rows.append((group, "ceiling", levels[group], levels[group], levels[group]))
-        axes.axhline(0.0, color="black", linewidth=0.6)
-        axes.set_xticks(range(len(groups)), [member_in_figure(group) for group in groups])
-        axes.set(ylabel=ylabel, xlim=(-0.6, len(groups) - 0.4))
-        figure.legend(loc="outside upper center", ncols=min(int(size // 1.6), len(series)))
+            places.append(float(ys.mean()))
+            place += len(shown) + 0.7
+        axes.axvline(0.0, color="black", linewidth=0.6)
+        axes.set_yticks(places, [member_in_figure(group) for group in groups])
+        axes.tick_params(axis="y", length=0)
+        axes.set(xlabel=label, ylim=(place - 1.0, -0.7))
+        figure.legend(
+            [drawn[one] for one in series],
+            [name_in_figure(one) for one in series],
+            loc="outside upper left",
+            ncols=min(3 if max(map(len, series)) < 16 else 2, len(series)),
+        )
         save_figure_in_style(figure, folder, name, FORMATS)
     write_csv_of_figure(folder / f"{name}.csv", ("group", "series", "value", "low", "high"), rows)
-
-
-def _labels_of_bars(axes: Any) -> list[str]:
-    return axes.get_legend_handles_labels()[1]
+    return figure

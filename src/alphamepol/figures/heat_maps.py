@@ -24,6 +24,7 @@ from alphamepol.figures.map_backgrounds import (
 )
 from alphamepol.figures.style import (
     COLOURS,
+    COLUMN,
     PNG,
     STYLE,
     WALL_COLOUR,
@@ -50,7 +51,7 @@ def draw_heat_maps(
 ) -> None:
     """Draw the share of time at each place in each member, on a log scale, over all seeds.
 
-    The figure has five members side by side, with one row per method; below follow the next five members. All methods
+    The figure has four members side by side, with one row per method; below follow the next four members. All methods
     have the same axes. Nothing is drawn if agents have no place in a plane.
     """
     maps = _comparable_heat_maps(evaluations)
@@ -111,19 +112,19 @@ def _comparable_heat_maps(evaluations: Mapping[str, Evaluation]) -> dict[str, Vi
 def _heat_map_axes(
     evaluations: Mapping[str, Evaluation], maps: Mapping[str, VisitMap], environment_class: AnyClass
 ) -> tuple[Figure, dict[tuple[str, int], Axes]]:
-    """Return axes for every method and member: five members side by side, one row per method, then the next five."""
+    """Return axes for every method and member: four members side by side, one row per method, then the next four."""
     members, methods = environment_class.names[:MOST], list(maps)
-    columns = min(5, len(members))
+    columns = min(4, len(members))
     rows = math.ceil(len(members) / columns) * len(methods)
     west, east, south, north = maps[methods[0]].extent
     names = evaluations[methods[0]].place_names or names_of_visited_places(environment_class[0])
     # Maps that are wider than high need less height.
     height = (
-        1.8
+        1.35
         * (min(1.0, abs(north - south) / (east - west)) if map_background_is_to_scale(environment_class[0]) else 1.0)
-        + 0.8
+        + 0.62
     )
-    figure = Figure(figsize=(max(4.8, 2.3 * columns + 0.6), height * rows + 0.1), layout="constrained")
+    figure = Figure(figsize=(max(COLUMN, 1.5 * columns + 0.6), height * rows + 0.3), layout="constrained")
     all_axes = figure.subplots(rows, columns, squeeze=False)
     for axes in all_axes.flat:
         axes.set_axis_off()
@@ -132,7 +133,7 @@ def _heat_map_axes(
         for j, method in enumerate(methods):
             axes = all_axes[i // columns * len(methods) + j, i % columns]
             axes.set_axis_on()
-            axes.set_title(f"{member_in_figure(member)}\n{_heat_map_caption(evaluations[method], i)}")
+            axes.set_title(f"{member_in_figure(member)}\n{heat_map_caption(evaluations[method], i)}", fontsize=8.5)
             lowest = i + columns >= len(members) and j == len(methods) - 1
             row = method if len(methods) > 1 else ""
             label_map_background(axes, names, row, west=i % columns == 0, south=lowest)
@@ -140,10 +141,10 @@ def _heat_map_axes(
     return figure, found
 
 
-def _heat_map_caption(evaluation: Evaluation, member: int) -> str:
-    """Return a short measure of exploration: visited cells if the class has cells, otherwise the entropy."""
+def heat_map_caption(evaluation: Evaluation, member: int) -> str:
+    """Return a short measure of exploration: the cells that a mini-batch visits, otherwise the entropy."""
     if evaluation.cells is not None:
-        return f"{evaluation.cells['minibatch'][:, member].mean():.1f} cells a mini-batch"
+        return f"{evaluation.cells['minibatch'][:, member].mean():.1f} cells"
     return f"entropy {text_of_statistic(float(evaluation.member_means[:, member].mean()))}"
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from alphamepol.errors import InputError, RunError
-from alphamepol.figures.style import PNG, STYLE, member_in_figure, save_figure_in_style
+from alphamepol.figures.style import COLUMN, PNG, STYLE, member_in_figure, save_figure_in_style
 
 
-def draw_renders(ids: Mapping[str, str], folder: Path, name: str, formats: Sequence[str] = PNG) -> None:
+def draw_renders(ids: Mapping[str, str], folder: Path, name: str, formats: Sequence[str] = PNG) -> Figure | None:
     """Draw members at the start of an episode; `ids` maps titles to Gymnasium ids.
 
     Nothing is drawn if a member cannot be rendered.
@@ -20,14 +20,16 @@ def draw_renders(ids: Mapping[str, str], folder: Path, name: str, formats: Seque
     try:
         pictures = {title: _render_for_figure(gymnasium_id) for title, gymnasium_id in ids.items()}
     except (ImportError, InputError, RunError):
-        return
+        return None
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(2.6 * len(pictures), 2.4), layout="constrained")
+        high = max(pixels.shape[0] / pixels.shape[1] for pixels in pictures.values())
+        figure = Figure(figsize=(COLUMN, high * COLUMN / len(pictures) + 0.3), layout="constrained")
         for axes, (title, pixels) in zip(figure.subplots(1, len(pictures)), pictures.items(), strict=True):
             axes.imshow(pixels)
             axes.set_title(member_in_figure(title))
             axes.set_axis_off()
         save_figure_in_style(figure, folder, name, formats)
+    return figure
 
 
 def _render_for_figure(gymnasium_id: str) -> np.ndarray:

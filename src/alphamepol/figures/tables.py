@@ -19,6 +19,7 @@ from alphamepol.estimation.statistics import (
 )
 from alphamepol.files.names import WIDTH, name_as_text
 from alphamepol.measuring.exploration import Evaluation
+from alphamepol.measuring.held_out import HeldOutGap
 
 WORDS = {"trajectory": "trajectory", "minibatch": "mini-batch"}
 
@@ -128,6 +129,12 @@ def _table_cell_if_finite(number: float | np.floating) -> str:
     return text_of_statistic(number) if math.isfinite(number) else ""
 
 
+def held_out_sentence(found: HeldOutGap) -> str:
+    """Return a sentence about the gap between seen and unseen members."""
+    mean = text_of_statistic(float(np.mean(found.seen_mean)))
+    return f"in {found.members} members of the training stream the mean is {mean}; seen − unseen: {found.gap.text}"
+
+
 def _table_caption_of_intervals(evaluations: Sequence[Evaluation]) -> str:
     """Return a sentence that says what the intervals in a table are over."""
     over = dict.fromkeys(one.intervals_over for one in evaluations)
@@ -193,7 +200,7 @@ def _table_of_epoch_members(environment_class: AnyClass, lines: list[dict[str, A
     table.add_column("share of tail", justify="right")
     entropies = _mean_by_member_for_table(environment_class, lines)
     for name in environment_class.reported_names[:MOST]:
-        share = np.mean([line["tail_share"][name] for line in lines])
+        share = np.mean([line["tail_share"].get(name, 0.0) for line in lines])
         entropy = f"{entropies[name]:.3f}" if name in entropies else "not met"
         table.add_row(_name_in_table(name), entropy, f"{share:.0%}")
     _add_rest_to_table(table, len(environment_class.reported_names))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from alphamepol.errors import InputError
+from alphamepol.figures.style import page_colours_as_css, page_heat_map_colours
 from alphamepol.files.json_files import escape_surrogates_in_json
 from alphamepol.files.names import message_as_text
 from alphamepol.files.reading import read_small_file
@@ -17,9 +18,8 @@ PNG = b"\x89PNG\r\n\x1a\n"
 """The first bytes of every PNG image."""
 LARGEST_PICTURE = 2**24
 """The most bytes of a picture in a page."""
-REPLAY = '<div class="replay">'
-"""The beginning of a replay. A page that contains it needs `page.js`."""
-
+WIDGET = '<div class="widget"'
+"""The beginning of a box in which `places.js` draws."""
 
 _SOFT = " class='soft'"
 
@@ -88,6 +88,15 @@ def html_details(summary: str, content: str) -> Html:
     return Html(f"<details><summary>{escape_html(summary)}</summary>{html_code_block(content)}</details>")
 
 
+def html_fold(summary: str, content: str, kind: str = "") -> Html:
+    """Return HTML that is hidden below a summary until the reader opens it, or the page is printed.
+
+    `kind` is its CSS class.
+    """
+    inside = f'<summary>{escape_html(summary)}</summary><div class="inside">{escape_html(content)}</div>'
+    return Html(f'<details class="fold {escape_html(kind)}">{inside}</details>\n')
+
+
 def html_page(title: str, sections: Iterable[tuple[str, str, str]], introduction: str) -> str:
     """Return the whole page; sections are (anchor, heading, content). Sections without content are left out."""
     sections = [section for section in sections if section[2]]
@@ -96,35 +105,55 @@ def html_page(title: str, sections: Iterable[tuple[str, str, str]], introduction
         f'<section id="{escape_html(anchor)}"><h2>{escape_html(heading)}</h2>{content}</section>\n'
         for anchor, heading, content in sections
     )
-    moving = f"<script>\n{_html_resource('page.js')}</script>\n" if REPLAY in body else ""
+    style = "\n".join([_html_colours(), _html_resource("page.css")])
+    script = _html_resource("page.js")
+    if WIDGET in body:
+        script += f"const HEAT = {json.dumps(page_heat_map_colours())};\n{_html_resource('places.js')}"
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,">
 <title>{escape_html(title)}</title>
 <style>
-{_html_resource("page.css")}</style>
+{style}</style>
 </head>
 <body>
+<button type="button" id="mode" hidden>Dark</button>
 <h1>{escape_html(title)}</h1>
 {introduction}
 <nav>{links}</nav>
-{body}{moving}</body>
+{body}<script>
+{script}</script>
+</body>
 </html>
 """
 
 
+def _html_colours() -> str:
+    """Return the CSS of the colours of figures: light, dark if the reader's system or the button says so, or print."""
+    light, dark = page_colours_as_css("light"), page_colours_as_css("dark")
+    return (
+        f":root {{ {light} }}\n"
+        f"@media (prefers-color-scheme: dark) {{ :root:not([data-mode=light]) {{ {dark} }} }}\n"
+        f":root[data-mode=dark] {{ {dark} }}\n"
+        f"@media print {{ :root:root[data-mode], :root:root {{ {light} }} }}"
+    )
+
+
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Html:
-    """Return a table; the columns with the indices `numbers` are flush right."""
+    """Return a table; the columns with the indices `numbers` are flush right. Columns without content are left out."""
+    lines = [tuple(row) for row in rows]
+    kept = [column for column in range(len(header)) if not lines or any(row[column] for row in lines)]
 
     def line(cells: Sequence[str], tag: str, scope: str = "") -> str:
-        kinds = [' class="number"' if column in numbers else "" for column in range(len(cells))]
-        inside = (f"<{tag}{scope}{kind}>{escape_html(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+        kinds = [' class="number"' if column in numbers else "" for column in range(len(header))]
+        inside = (f"<{tag}{scope}{kinds[column]}>{escape_html(cells[column])}</{tag}>" for column in kept)
         return f"<tr>{''.join(inside)}</tr>"
 
-    top, body = line(header, "th", ' scope="col"'), "\n".join(line(row, "td") for row in rows)
+    top, body = line(header, "th", ' scope="col"'), "\n".join(line(row, "td") for row in lines)
     return Html(f'<div class="wide"><table><thead>{top}</thead><tbody>\n{body}\n</tbody></table></div>\n')
 
 
@@ -146,13 +175,27 @@ def html_picture(path: Path, caption: str) -> Html:
     )
 
 
-def html_replay(data: dict[str, Any]) -> Html:
-    """Return a canvas on which trajectories move, with its controls; `page.js` reads the data."""
+def html_figure(svg: str, caption: str) -> Html:
+    """Return a figure that the package drew itself, as `svg_for_page` returns it, with its caption."""
+    return Html(f"<figure>{svg}<figcaption>{escape_html(caption)}</figcaption></figure>\n")
+
+
+def html_side_by_side(*parts: Html) -> Html:
+    """Return figures side by side, where the page is wide enough."""
+    return Html(f'<div class="beside">{join_html(*parts)}</div>\n')
+
+
+def html_box(*parts: str) -> Html:
+    """Return parts that stay together, e.g. the text beside a figure."""
+    return Html(f"<div>{join_html(*parts)}</div>\n")
+
+
+def html_widget(kind: str, data: dict[str, Any]) -> Html:
+    """Return a box in which `places.js` draws the data: the kind is "maps" or "replay"."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     text = escape_surrogates_in_json(text)
-    return Html(f"""{REPLAY}<div class="controls"><button type="button">Play</button>
-<input type="range" min="1" max="{data["steps"]}" value="{data["steps"]}" aria-label="time step">
-<output aria-live="off"></output></div><canvas role="img" aria-label="trajectories on maps"></canvas>
+    return Html(f"""{WIDGET} data-kind="{escape_html(kind)}">
+<noscript>This picture needs JavaScript.</noscript>
 <script type="application/json">{text}</script></div>
 """)
 

@@ -1,109 +1,98 @@
 "use strict";
-// Replays of trajectories. Each panel of a canvas shows one method in one member, and all panels share one clock.
-const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"];
-const SPEED = 40; // steps per second
+// The page can be read without this script. It adds values under the pointer, the choice of series, and modes.
+const redraws = [];
 
-function replay(box, data) {
-  const canvas = box.querySelector("canvas");
-  const button = box.querySelector("button");
-  const slider = box.querySelector("input");
-  const output = box.querySelector("output");
-  const context = canvas.getContext("2d");
-  const panels = data.panels;
-  const members = data.members.length;
-  const steps = data.steps;
-  let time = steps;
-  let playing = false;
-  let before = null;
+function element(tag, parent, words, attributes) {
+  const made = document.createElement(tag);
+  if (words) made.textContent = words;
+  for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
+  if (parent) parent.append(made);
+  return made;
+}
 
-  function layout() {
-    const width = canvas.clientWidth || 320;
-    const gap = 10;
-    const title = 20;
-    const most = Math.max(1, Math.floor((width + gap) / (members > 4 ? 128 : 170)));
-    // The members of a method stay in one row if they fit.
-    const columns = members <= most ? Math.min(panels.length, most - (most % members)) : most;
-    const side = Math.min(220, (width - gap * (columns - 1)) / columns);
-    const height = Math.ceil(panels.length / columns) * (side + title + gap);
-    const ratio = window.devicePixelRatio || 1;
-    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-      canvas.width = Math.round(width * ratio);
-      canvas.height = Math.round(height * ratio);
-      canvas.style.height = height + "px";
-    }
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
-    return { columns, gap, title, side };
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+// Values under the pointer.
+const tip = element("div", document.body, "", { id: "tip", role: "status", hidden: "" });
+
+function tell(words, event) {
+  tip.hidden = !words;
+  if (!words) return;
+  tip.textContent = words;
+  const room = document.documentElement.clientWidth - tip.offsetWidth - 8;
+  tip.style.left = Math.max(4, Math.min(event.pageX + 14, room)) + "px";
+  tip.style.top = event.pageY + 16 + "px";
+}
+
+function valuesAt(svg, event) {
+  const part = event.target.closest("[data-values]");
+  if (part && !part.dataset.values.startsWith("[")) return part.dataset.values;
+  const found = [];
+  for (const line of svg.querySelectorAll("[data-values^='[']")) {
+    const box = line.getBoundingClientRect();
+    if (!box.width || event.clientX < box.left - 4 || event.clientX > box.right + 4) continue;
+    const words = JSON.parse(line.dataset.values);
+    const share = Math.max(0, Math.min(1, (event.clientX - box.left) / box.width));
+    found.push(words[Math.round(share * (words.length - 1))]);
   }
+  return found.join("\n");
+}
 
-  function draw() {
-    const { columns, gap, title, side } = layout();
-    context.font = "12px system-ui, sans-serif";
-    context.textBaseline = "alphabetic";
-    panels.forEach((panel, place) => {
-      const left = (place % columns) * (side + gap);
-      const top = Math.floor(place / columns) * (side + title + gap) + title;
-      const at = (x, y) => [left + (x / 1000) * side, top + (1 - y / 1000) * side];
-      context.fillStyle = "#1b1f24";
-      context.fillText(data.methods[panel.method] + ", " + data.members[panel.member].name, left, top - 6, side);
-      context.fillStyle = "#5b6068";
-      for (const [x, y, w, h] of data.members[panel.member].walls) {
-        const [a, b] = at(x, y + h);
-        context.fillRect(a, b, (w / 1000) * side, (h / 1000) * side);
+for (const svg of document.querySelectorAll("figure > svg")) {
+  svg.addEventListener("pointermove", (event) => tell(valuesAt(svg, event), event));
+  svg.addEventListener("pointerleave", () => tell(""));
+  const series = [...new Set([...svg.querySelectorAll("[data-series]")].map((part) => part.dataset.series))];
+  if (series.length < 3) continue;
+  const choices = element("div", null, "", { class: "choices many", role: "group", "aria-label": "choose what is shown" });
+  for (const name of series) {
+    const button = element("button", choices, name, { type: "button", "aria-pressed": "true" });
+    button.addEventListener("click", () => {
+      const off = button.getAttribute("aria-pressed") === "true";
+      button.setAttribute("aria-pressed", String(!off));
+      for (const part of svg.querySelectorAll("[data-series]")) {
+        if (part.dataset.series === name) part.toggleAttribute("data-off", off);
       }
-      context.strokeStyle = "#5b6068";
-      context.lineWidth = 1;
-      context.strokeRect(left + 0.5, top + 0.5, side - 1, side - 1);
-      panel.trails.forEach((trail, number) => {
-        const end = Math.max(1, Math.min(Math.floor(time), trail.length / 2));
-        context.strokeStyle = PALETTE[number % PALETTE.length];
-        context.globalAlpha = 0.55;
-        context.beginPath();
-        for (let i = 0; i < end; i++) {
-          const [x, y] = at(trail[2 * i], trail[2 * i + 1]);
-          if (i) context.lineTo(x, y); else context.moveTo(x, y);
-        }
-        context.stroke();
-        context.globalAlpha = 1;
-        context.fillStyle = context.strokeStyle;
-        context.beginPath();
-        const [x, y] = at(trail[2 * (end - 1)], trail[2 * (end - 1) + 1]);
-        context.arc(x, y, 3.5, 0, 2 * Math.PI);
-        context.fill();
-      });
     });
-    slider.value = String(Math.floor(time));
-    output.textContent = "step " + Math.floor(time) + " of " + steps;
   }
-
-  function tick(now) {
-    if (!playing) return;
-    if (before !== null) time += ((now - before) / 1000) * SPEED;
-    before = now;
-    if (time >= steps) { time = steps; pause(); }
-    draw();
-    if (playing) requestAnimationFrame(tick);
-  }
-
-  function pause() {
-    playing = false;
-    before = null;
-    button.textContent = "Play";
-  }
-
-  button.addEventListener("click", () => {
-    if (playing) { pause(); return; }
-    if (time >= steps) time = 1;
-    playing = true;
-    button.textContent = "Pause";
-    requestAnimationFrame(tick);
-  });
-  slider.addEventListener("input", () => { pause(); time = Number(slider.value); draw(); });
-  window.addEventListener("resize", draw);
-  window.addEventListener("beforeprint", () => { pause(); time = steps; draw(); });
-  draw();
+  svg.before(choices);
 }
 
-for (const box of document.querySelectorAll(".replay")) {
-  replay(box, JSON.parse(box.querySelector("script[type='application/json']").textContent));
-}
+// Folds draw what they hide when they open.
+function redraw() { redraws.forEach((draw) => draw()); }
+for (const fold of document.querySelectorAll("details.fold")) fold.addEventListener("toggle", () => { if (fold.open) redraw(); });
+window.addEventListener("resize", redraw);
+
+// The mode: the reader's system decides until the button is pressed.
+const root = document.documentElement;
+const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
+const mode = document.getElementById("mode");
+function isDark() { return root.dataset.mode ? root.dataset.mode === "dark" : prefersDark.matches; }
+function showMode() { mode.textContent = isDark() ? "Light" : "Dark"; redraw(); }
+mode.hidden = false;
+mode.addEventListener("click", () => { root.dataset.mode = isDark() ? "light" : "dark"; showMode(); });
+prefersDark.addEventListener("change", showMode);
+showMode();
+
+// A print is light, and has the claims and figures that are folded, but not the settings of runs.
+let folded = [];
+let modeBefore;
+window.addEventListener("beforeprint", () => {
+  modeBefore = root.dataset.mode;
+  root.dataset.mode = "light";
+  folded = [...document.querySelectorAll("details.fold:not([open])")];
+  folded.forEach((fold) => { fold.open = true; });
+  redraw();
+});
+window.addEventListener("afterprint", () => {
+  folded.forEach((fold) => { fold.open = false; });
+  if (modeBefore) root.dataset.mode = modeBefore; else delete root.dataset.mode;
+  redraw();
+});
+// A link to a folded part opens it.
+window.addEventListener("hashchange", () => {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const fold = target && target.closest("details");
+  if (fold) { fold.open = true; target.scrollIntoView(); }
+});

@@ -11,7 +11,6 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from alphamepol.errors import InputError
 from alphamepol.estimation.power import units_for_narrower_interval
 from alphamepol.estimation.statistics import (
     FEWEST,
@@ -23,6 +22,7 @@ from alphamepol.estimation.statistics import (
     probability_of_improvement,
     weighted_interquartile_mean,
 )
+from alphamepol.files.reading import ODD
 from alphamepol.reproduction.planned import Finetuning, Planned
 from alphamepol.reproduction.store import Stored
 
@@ -268,7 +268,7 @@ def _judge_claim_statement(statement: Statement, store: FindsRuns) -> JudgedStat
         try:
             samples.append((factor, quantity, _read_claimed_sample(quantity, stored)))
         # An older run, a run without its evaluation, or one whose files were edited, may not have the numbers.
-        except (InputError, LookupError, TypeError, ValueError, AttributeError) as error:
+        except ODD as error:
             missing = (f"{quantity.run.name}, which did not keep its {error}",)
             return JudgedStatement(statement, "undecided", None, (), None, missing, shortfalls)
     if len({_tasks_behind_claim(stored) for stored in found.values()}) > 1:

@@ -8,10 +8,12 @@ from rich.console import Console
 from alphamepol.algorithms.alphamepol.presets import preset
 from alphamepol.algorithms.alphamepol.run import pretrain
 from alphamepol.environments.make import make
+from alphamepol.errors import InputError
 from alphamepol.figures.heat_maps import draw_heat_maps
 from alphamepol.figures.histogram import draw_entropy_histogram
 from alphamepol.figures.tables import comparison_table
 from alphamepol.figures.terminal import say_in_terminal
+from alphamepol.files.reading import refusing_odd_files
 from alphamepol.measuring.evaluation_files import load_evaluation
 from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.interrupts import interrupts
@@ -55,12 +57,17 @@ def demo(folder: str | Path = "runs/demo", seed: int = 0) -> None:
             config = dataclasses.replace(preset("quick", CLASS), alpha=alpha, seed=seed)
             run_folder = folder / method
             run = pretrain(environment_class, config, folder=run_folder, resume=True)
-            evaluations[config.label] = load_evaluation(RunFolder(run.folder).evaluation)
+            path = RunFolder(run.folder).evaluation
+            evaluations[config.label] = load_evaluation(path)
+            if evaluations[config.label].members != environment_class.names:
+                raise InputError(f"run: {path} is not an evaluation of {CLASS}, it has other members")
             received.check()
-        draw_heat_maps(evaluations, environment_class, folder, name="demo")
-        draw_entropy_histogram(evaluations, folder)
+        with refusing_odd_files(folder):
+            draw_heat_maps(evaluations, environment_class, folder, name="demo")
+            draw_entropy_histogram(evaluations, folder)
+            table = comparison_table(evaluations, "state entropy (higher is better)")
     console.print()
-    console.print(comparison_table(evaluations, "state entropy (higher is better)"))
+    console.print(table)
     console.print(
         "MEPOL maximises the mean entropy and neglects the rare member GWN, which has probability 0.2. αMEPOL "
         "maximises the mean of the worst fifth of entropies and explores both members.",

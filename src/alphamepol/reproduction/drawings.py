@@ -15,7 +15,7 @@ from alphamepol.figures.heat_maps import draw_heat_maps
 from alphamepol.figures.histogram import draw_entropy_histogram
 from alphamepol.figures.renders import draw_renders
 from alphamepol.figures.returns import draw_returns
-from alphamepol.figures.style import FORMATS
+from alphamepol.figures.style import FORMATS, DrawnFigure
 from alphamepol.reproduction.planned import Finetuning, Metatraining, Planned
 from alphamepol.reproduction.store import Stored
 
@@ -31,11 +31,14 @@ class Drawing:
     """The name of the files of the figure, without suffix."""
     caption: str
     runs: tuple[Planned, ...]
-    draw: Callable[[Found, Path, str], None]
-    """Draws the runs that were found, in the order of `runs`, into a folder under a name.
+    draw: Callable[[Found, Path, str], DrawnFigure | None]
+    """Draws the runs that were found, in the order of `runs`, into a folder under a name. Returns the figure, if there
+    is something to draw.
 
     It is called if at least one of the runs was found, or if `runs` is empty.
     """
+    places: bool = False
+    """True if the figure has heat-maps. The page shows them with a slider, and replays below."""
 
 
 def entropies_drawing(name: str, runs: Sequence[Planned]) -> Drawing:
@@ -53,7 +56,7 @@ def heat_maps_drawing(name: str, runs: Sequence[Planned]) -> Drawing:
     caption = (
         "Heat-maps of each method in each member: the share of time at each place, on a log scale, over all seeds."
     )
-    return Drawing(f"{name}-heat-maps", caption, tuple(runs), _make_heat_maps_drawing)
+    return Drawing(f"{name}-heat-maps", caption, tuple(runs), _make_heat_maps_drawing, places=True)
 
 
 def histogram_drawing(name: str, runs: Sequence[Planned]) -> Drawing:
@@ -85,7 +88,7 @@ def discriminability_drawing(name: str, run: Metatraining) -> Drawing:
     return Drawing(f"{name}-{run.class_name}-discriminability", caption, (run,), _make_discriminability_drawing)
 
 
-def _make_entropies_drawing(found: Found, folder: Path, name: str) -> None:
+def _make_entropies_drawing(found: Found, folder: Path, name: str) -> DrawnFigure | None:
     groups: dict[str, dict[str, Estimate]] = {}
     levels: dict[str, float] = {}
     for run, stored in found.items():
@@ -97,14 +100,16 @@ def _make_entropies_drawing(found: Found, folder: Path, name: str) -> None:
             if (ceiling := stored.summary["ceiling"][member]) is not None:
                 levels[member] = ceiling
     if groups:
-        draw_bars(groups, folder, name, ylabel="state entropy", levels=levels)
+        return draw_bars(groups, folder, name, label="state entropy", levels=levels)
+    return None
 
 
-def _make_heat_maps_drawing(found: Found, folder: Path, name: str) -> None:
+def _make_heat_maps_drawing(found: Found, folder: Path, name: str) -> DrawnFigure | None:
     shown = {run: stored for run, stored in found.items() if stored.evaluated}
     evaluations = {_distinct_label_in_drawings(run, stored): stored.evaluation for run, stored in shown.items()}
     if evaluations:
         draw_heat_maps(evaluations, make(next(iter(found)).class_name), folder, name, FORMATS)
+    return None
 
 
 def _distinct_label_in_drawings(run: Planned, stored: Stored) -> str:
@@ -113,15 +118,16 @@ def _distinct_label_in_drawings(run: Planned, stored: Stored) -> str:
     return run.label if alone is None else f"trained in {stored.summary['members'][alone]}"
 
 
-def _make_histogram_drawing(found: Found, folder: Path, name: str) -> None:
+def _make_histogram_drawing(found: Found, folder: Path, name: str) -> DrawnFigure | None:
     evaluations = {run.label: stored.evaluation for run, stored in found.items() if stored.evaluated}
     if evaluations:
-        draw_entropy_histogram(evaluations, folder, name, FORMATS)
+        return draw_entropy_histogram(evaluations, folder, name, FORMATS)
+    return None
 
 
-def _make_returns_drawing(found: Found, folder: Path, name: str) -> None:
+def _make_returns_drawing(found: Found, folder: Path, name: str) -> DrawnFigure | None:
     if not found:
-        return
+        return None
     run, stored = next(iter(found.items()))
     assert isinstance(run, Finetuning)
     curves = {run.label: np.array(stored.summary["returns"]) for run, stored in found.items()}
@@ -129,20 +135,22 @@ def _make_returns_drawing(found: Found, folder: Path, name: str) -> None:
     shape = np.min([curve.shape for curve in curves.values()], axis=0)
     curves = {label: curve[: shape[0], : shape[1]] for label, curve in curves.items()}
     tasks = stored.summary["tasks"][: shape[0]]
-    draw_returns(curves, tasks, make(run.class_name)[run.member], folder, name, FORMATS)
+    return draw_returns(curves, tasks, make(run.class_name)[run.member], folder, name, FORMATS)
 
 
-def _make_renders_drawing(found: Found, folder: Path, name: str, *, ids: Mapping[str, str]) -> None:
-    draw_renders(ids, folder, name, FORMATS)
+def _make_renders_drawing(found: Found, folder: Path, name: str, *, ids: Mapping[str, str]) -> DrawnFigure | None:
+    return draw_renders(ids, folder, name, FORMATS)
 
 
-def _make_adaptation_drawing(found: Found, folder: Path, name: str) -> None:
+def _make_adaptation_drawing(found: Found, folder: Path, name: str) -> DrawnFigure | None:
     for stored in found.values():
         before, after = (np.array(stored.summary[part]) for part in ("return_before", "return_after"))
-        draw_adaptation_curves(before, after, folder, name, FORMATS)
+        return draw_adaptation_curves(before, after, folder, name, FORMATS)
+    return None
 
 
-def _make_discriminability_drawing(found: Found, folder: Path, name: str) -> None:
+def _make_discriminability_drawing(found: Found, folder: Path, name: str) -> DrawnFigure | None:
     for stored in found.values():
         values = np.array(stored.summary["discriminability"])
-        draw_discriminability_curve(values, stored.summary["skills"], folder, name, FORMATS)
+        return draw_discriminability_curve(values, stored.summary["skills"], folder, name, FORMATS)
+    return None

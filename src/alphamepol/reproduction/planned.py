@@ -97,7 +97,8 @@ class Pretraining:
     def name(self) -> str:
         only = [] if self.member_alone is None else [f"only-{self.member_alone}"]
         update = [] if self.config.update == "off-policy" else ["on-policy" + ("" if self.config.baseline else "-no-b")]
-        return "-".join([self.class_name, f"alpha-{self.config.alpha:g}", *only, *update])
+        memory = [] if self.config.memory == "none" else [self.config.memory]
+        return "-".join([self.class_name, f"alpha-{self.config.alpha:g}", *memory, *only, *update])
 
     @property
     def label(self) -> str:

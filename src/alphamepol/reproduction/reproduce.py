@@ -1,6 +1,7 @@
 """`alphamepol reproduce`: do the runs of experiments, draw their figures, and decide the claims of the paper."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -8,17 +9,22 @@ from rich.table import Table
 from rich.text import Text
 
 from alphamepol.errors import InputError, RunError
+from alphamepol.figures.style import DrawnFigure
 from alphamepol.figures.tables import plain_table
 from alphamepol.figures.terminal import say_in_terminal
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
 from alphamepol.files.locks import folder_lock_held
+from alphamepol.files.reading import ODD, refusing_odd_files
+from alphamepol.launching.launch import launch_tasks, show_slurm_submission
 from alphamepol.policies.files import read_policy_file, save_policy
 from alphamepol.reproduction.catalogue import catalogue_of_experiments, choose_from_catalogue
-from alphamepol.reproduction.claims import Decision, decide_claim
+from alphamepol.reproduction.claims import Claim, Decision, decide_claim
 from alphamepol.reproduction.experiment import Experiment
+from alphamepol.reproduction.launched.tasks import do_reproduced_run, tasks_of_planned_runs, words_of_reproduced_run
 from alphamepol.reproduction.planned import Metatraining, Planned, Pretraining
-from alphamepol.reproduction.report import report_runs, write_report
+from alphamepol.reproduction.report.own_runs import report_runs
+from alphamepol.reproduction.report.page import write_report
 from alphamepol.reproduction.run_times import Clock
 from alphamepol.reproduction.scale import (
     Scale,
@@ -31,6 +37,7 @@ from alphamepol.reproduction.store import Store, stored_run_has_products
 from alphamepol.runs.folder import RunFolder, default_run_folder
 from alphamepol.runs.interrupts import Interrupts, interrupts
 from alphamepol.runs.progress import duration
+from alphamepol.settings.launch import HERE, LaunchSettings, check_launch_settings
 
 COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}
 
@@ -41,6 +48,8 @@ def reproduce(
     *,
     folder: str | Path | None = None,
     dry_run: bool = False,
+    launch: LaunchSettings | None = None,
+    run: str | None = None,
 ) -> None:
     """Reproduce experiments of the paper: do their runs, draw their figures, and decide their claims.
 
@@ -55,6 +64,10 @@ def reproduce(
         paper and is meant for a GPU.
     - `folder`: the folder of the reproduction; by default `runs/reproduction-SCALE`.
     - `dry_run`: if true, only print a table of the runs: their state, and about how long each will take on this device.
+    - `launch`: the place in which the runs are done. The default is this process, in which they are done one after the
+      other.
+    - `run`: the name of a single run, which is the name of its folder in `runs/`. Only this run is done, and nothing is
+      decided. The tasks of `launch` do this.
 
     **Returns**
 
@@ -77,20 +90,62 @@ def reproduce(
     console, folder = Console(highlight=False), Path(folder) if folder else default_run_folder("reproduction", scale)
     experiments = catalogue_of_experiments(Scale(scale))
     claims, runs = choose_from_catalogue(experiments, what or ["all"])
-    check_reproduction_scale(folder, scale)
-    store = Store(folder)
-    _say_of_reproduction(console, store.problems)
-    if dry_run:
-        console.print(_table_of_runs_to_reproduce(runs, store))
-        for sentence in _sentences_about_undecided([decide_claim(claim, store) for claim in claims]):
-            say_in_terminal(console, sentence)
-        return
+    launch = launch or HERE
+    check_launch_settings(launch)
+    with refusing_odd_files(folder):
+        check_reproduction_scale(folder, scale)
+        store = Store(folder)
+        if run is not None:
+            do_reproduced_run(runs, store, run)
+            return
+        _say_of_reproduction(console, store.problems)
+        if dry_run:
+            _show_what_would_be_reproduced(claims, runs, scale, store, console, launch)
+        else:
+            _reproduce_in_folder(experiments, claims, runs, scale, store, console, launch)
+
+
+def _show_what_would_be_reproduced(
+    claims: Sequence[Claim],
+    runs: Sequence[Planned],
+    scale: ScaleName,
+    store: Store,
+    console: Console,
+    launch: LaunchSettings,
+) -> None:
+    console.print(table_of_planned_runs(runs, store))
+    for sentence in _sentences_about_undecided([decide_claim(claim, store) for claim in claims]):
+        say_in_terminal(console, sentence)
+    if launch.on == "slurm":
+        tasks = tasks_of_planned_runs(runs, store, partial(words_of_reproduced_run, scale, store))
+        show_slurm_submission(tasks, launch, store.folder, console)
+
+
+def _reproduce_in_folder(
+    experiments: Sequence[Experiment],
+    claims: Sequence[Claim],
+    runs: Sequence[Planned],
+    scale: ScaleName,
+    store: Store,
+    console: Console,
+    launch: LaunchSettings,
+) -> None:
+    folder = store.folder
     with folder_lock_held(folder), interrupts() as received:
         write_atomically(reproduction_scale_file(folder), to_json({"scale": scale}))
-        failures = _reproduce_runs(runs, store, console, received)
+        if launch.on == "local" and launch.at_once in (None, 1):
+            failures = _reproduce_runs(runs, store, console, received)
+        else:
+            tasks = tasks_of_planned_runs(runs, store, partial(words_of_reproduced_run, scale, store))
+            failed = launch_tasks(tasks, launch, folder, f"runs of {folder}", console)
+            if failed is None:
+                say_in_terminal(console, f"submitted: {folder}; the same command without --no-wait follows the runs")
+                return
+            failures = [f"{name} ({reason})" for name, reason in failed.items()]
+            store.look()
         release_reproduced_policies(experiments, store)
         decisions = _decide_what_was_reproduced(experiments, store)
-        page = write_reproduced_page(experiments, store, decisions, console)
+        page = write_reproduced_page(Scale(scale), store, decisions, console)
     console.print(reproduced_verdict_table([decisions[claim.id] for claim in claims]))
     say_in_terminal(console, f"Report: {page}    Runs: {store.runs}    Figures: {folder / 'figures'}")
     if failures:
@@ -102,13 +157,11 @@ def _decide_what_was_reproduced(experiments: Sequence[Experiment], store: Store)
 
 
 def write_reproduced_page(
-    experiments: Sequence[Experiment],
-    store: Store,
-    decisions: Mapping[str, Decision],
-    console: Console,
-    path: Path | None = None,
+    scale: Scale, store: Store, decisions: Mapping[str, Decision], console: Console, path: Path | None = None
 ) -> Path:
     """Draw the figures of every experiment that has all runs of at least one claim, and write the page."""
+    experiments = catalogue_of_experiments(scale)
+    drawn: dict[str, DrawnFigure | None] = {}
     for experiment in experiments:
         if not any(decisions[claim.id].was_run for claim in experiment.claims):
             continue
@@ -117,10 +170,12 @@ def write_reproduced_page(
             if not found and drawing.runs:
                 continue
             try:
-                drawing.draw(found, store.folder / "figures", drawing.name)
-            except (InputError, RunError, ImportError, LookupError, TypeError, ValueError, AttributeError) as error:
+                drawn[drawing.name] = drawing.draw(found, store.folder / "figures", drawing.name)
+            except (*ODD, RunError, ImportError) as error:
                 _say_of_reproduction(console, [f"figure {drawing.name} was left out: {error}"])
-    return write_report(store, experiments, list(decisions.values()), path)
+    path = path or store.folder / "report.html"
+    write_report(store, experiments, list(decisions.values()), drawn, path, scale)
+    return path
 
 
 def release_reproduced_policies(experiments: Sequence[Experiment], store: Store) -> None:
@@ -176,7 +231,8 @@ def _say_of_reproduction(console: Console, sentences: Sequence[str]) -> None:
         say_in_terminal(console, sentence)
 
 
-def _table_of_runs_to_reproduce(runs: Sequence[Planned], store: Store) -> Table:
+def table_of_planned_runs(runs: Sequence[Planned], store: Store) -> Table:
+    """Return a table of planned runs: their state, and about how long each will take on this device."""
     clock = Clock(store)
     rows, left = [], 0.0
     for run in runs:
@@ -262,7 +318,12 @@ def report(folders: str | Path | Sequence[str | Path], out: str | Path | None = 
     folders = [Path(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
     if not folders:
         raise InputError("folder: none was given; name the folder of a reproduction, or folders of runs")
-    first, out = folders[0], Path(out) if out else None
+    with refusing_odd_files(", ".join(map(str, folders))):
+        return _report_folders(folders, Path(out) if out else None)
+
+
+def _report_folders(folders: Sequence[Path], out: Path | None) -> Path:
+    first = folders[0]
     scale = read_reproduction_scale(first) if len(folders) == 1 else None
     if scale is None:
         path = out or (first / "report.html" if len(folders) == 1 else Path("report.html"))
@@ -270,5 +331,5 @@ def report(folders: str | Path | Sequence[str | Path], out: str | Path | None = 
         return path
     store, console = Store(first), Console(highlight=False)
     _say_of_reproduction(console, store.problems)
-    experiments = catalogue_of_experiments(Scale(scale))
-    return write_reproduced_page(experiments, store, _decide_what_was_reproduced(experiments, store), console, out)
+    decisions = _decide_what_was_reproduced(catalogue_of_experiments(Scale(scale)), store)
+    return write_reproduced_page(Scale(scale), store, decisions, console, out)

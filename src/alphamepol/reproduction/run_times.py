@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,8 +38,17 @@ class Clock:
 
     def seconds(self, run: Planned) -> float:
         """Return the seconds that a run will still take."""
-        whole = self._rough(run.class_name, run.config, run.identity)
-        return whole * self._correction(run) * self._left(run)
+        return self.seconds_of([run])[0]
+
+    def seconds_of(self, runs: Sequence[Planned]) -> list[float]:
+        """Return the seconds that each run will still take. The finished runs are read once for all of them."""
+        ratios = self._ratios() if runs else {}
+        return [
+            self._rough(run.class_name, run.config, run.identity)
+            * _correction_of_run_time(run, ratios)
+            * self._left(run)
+            for run in runs
+        ]
 
     def _left(self, run: Planned) -> float:
         """Return the share of a run that is still to be done."""
@@ -48,7 +57,7 @@ class Clock:
         done = last.get("epoch", last.get("iteration", -1))
         if not value_has_type(done, int):
             return 1.0
-        return 1 - min(1.0, (done + 1) / _steps_for_run_time(run.config))
+        return 1 - min(1.0, (done + 1) / steps_for_run_time(run.config))
 
     def _rough(self, class_name: str, config: AnyConfig, identity: Identity) -> float:
         kind, entry = _backend_for_run_time(), find_registered_class(class_name)
@@ -57,31 +66,36 @@ class Clock:
         stepping = steps / (cost.host_steps_per_second * machine_cores()) if cost.host_steps_per_second else 0.0
         return OVERHEAD[kind] + flops / (self._rate * SHARE[kind]) + updates * UPDATE[kind] + stepping
 
-    def _correction(self, run: Planned) -> float:
-        """Return the median ratio of real to estimated time among finished runs of the same command on this device.
+    def _ratios(self) -> dict[str, dict[str, list[float]]]:
+        """Return the ratios of real to estimated time of all finished runs on this device, by command and class.
 
-        Runs of the same class count; without any, runs of all classes. Return 1 if no run has finished. A run whose
-        summary does not say how long it took does not count.
+        A run whose summary does not say how long it took does not count.
         """
-        done = [
-            (
-                stored.description["class"] == run.class_name,
-                taken / self._rough(stored.description["class"], stored.config, stored.identity),
-            )
-            for stored in self.store.all()
-            if stored.description["command"] == run.command
-            and stored.summary.get("device") == device_name()
-            and (taken := stored.summary.get("seconds", {}).get("total", 0)) > 0
-        ]
-        alike = [ratio for same, ratio in done if same] or [ratio for _, ratio in done]
-        return statistics.median(alike) if alike else 1.0
+        ratios: dict[str, dict[str, list[float]]] = {}
+        for stored in self.store.all():
+            command, class_name = stored.description["command"], stored.description["class"]
+            taken = stored.summary.get("seconds", {}).get("total", 0)
+            if stored.summary.get("device") == device_name() and taken > 0:
+                ratio = taken / self._rough(class_name, stored.config, stored.identity)
+                ratios.setdefault(command, {}).setdefault(class_name, []).append(ratio)
+        return ratios
 
     @cached_property
     def _rate(self) -> float:
         return product_rate_for_run_times()
 
 
-def _steps_for_run_time(config: AnyConfig) -> int:
+def _correction_of_run_time(run: Planned, ratios: Mapping[str, Mapping[str, Sequence[float]]]) -> float:
+    """Return the median ratio of real to estimated time among finished runs of the same command.
+
+    Runs of the same class count; without any, runs of all classes. Return 1 if no run has finished.
+    """
+    of_command = ratios.get(run.command, {})
+    alike = of_command.get(run.class_name) or [ratio for of_class in of_command.values() for ratio in of_class]
+    return statistics.median(alike) if alike else 1.0
+
+
+def steps_for_run_time(config: AnyConfig) -> int:
     """Return the number of epochs or iterations of a run."""
     if isinstance(config, MetatrainConfig):
         return config.epochs if config.method == "diayn" else config.iterations

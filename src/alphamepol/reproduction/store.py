@@ -16,7 +16,7 @@ from alphamepol.errors import InputError
 from alphamepol.evaluation.run_summaries import summarise_run_so_far
 from alphamepol.files.json_files import value_has_type
 from alphamepol.files.names import join_path_words, name_as_path
-from alphamepol.files.reading import check_folder_is_plain
+from alphamepol.files.reading import ODD, check_folder_is_plain
 from alphamepol.reproduction.planned import (
     AMOUNTS,
     AnyConfig,
@@ -85,7 +85,11 @@ class Stored:
 
         if not self.evaluated:
             raise InputError("evaluation")
-        return load_evaluation(self.folder / "evaluation.safetensors")
+        path = self.folder / "evaluation.safetensors"
+        found = load_evaluation(path)
+        if list(found.members) != self.summary.get("members", list(found.members)):
+            raise InputError(f"run: {path} has other members than summary.json")
+        return found
 
     @property
     def policies(self) -> int:
@@ -254,7 +258,7 @@ def _read_stored_description(folder: Path) -> dict[str, Any]:
             raise InputError(f"run: {folder / 'config.json'} cannot be used, it has no {name}")
     try:
         settings_from_dict(kind, description["config"]).check()
-    except (TypeError, KeyError, AttributeError, InputError) as error:
+    except ODD as error:
         raise InputError(f"run: {folder} has settings that are not known here ({error})") from error
     return description
 

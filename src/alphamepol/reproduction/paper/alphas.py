@@ -4,6 +4,7 @@ from pathlib import Path
 
 from alphamepol.estimation.statistics import Estimate, Sample, estimate_statistic
 from alphamepol.figures.bars import draw_bars
+from alphamepol.figures.style import DrawnFigure
 from alphamepol.reproduction.claims import Claim, Quantity, claim_rising, claimed_entropy_in
 from alphamepol.reproduction.drawings import Drawing, Found
 from alphamepol.reproduction.experiment import Experiment
@@ -63,7 +64,7 @@ def alphas_experiment_tail_share(run: Planned, member: str) -> Quantity:
     return Quantity(f"the share of {member} in the tail of {run.label}", run, read)
 
 
-def _draw_alphas_experiment_entropies(found: Found, folder: Path, name: str) -> None:
+def _draw_alphas_experiment_entropies(found: Found, folder: Path, name: str) -> DrawnFigure | None:
     groups: dict[str, dict[str, Estimate]] = {}
     for run, stored in found.items():
         for number, member in enumerate(MEMBERS):
@@ -72,17 +73,17 @@ def _draw_alphas_experiment_entropies(found: Found, folder: Path, name: str) -> 
                 groups.setdefault(_alphas_experiment_group(run), {})[member] = values
     # GWS has the same map and so the same ceiling.
     ceiling: float = next(iter(found.values())).summary["ceiling"]["GWN"]
-    draw_bars(groups, folder, name, ylabel="state entropy", levels=dict.fromkeys(groups, ceiling))
+    return draw_bars(groups, folder, name, label="state entropy", levels=dict.fromkeys(groups, ceiling))
 
 
-def _draw_alphas_experiment_shares(found: Found, folder: Path, name: str) -> None:
+def _draw_alphas_experiment_shares(found: Found, folder: Path, name: str) -> DrawnFigure | None:
     groups = {
         _alphas_experiment_group(run): {
             "GWN": estimate_statistic(alphas_experiment_tail_share(run, "GWN").read(stored))
         }
         for run, stored in found.items()
     }
-    draw_bars(groups, folder, name, ylabel="share of the tail")
+    return draw_bars(groups, folder, name, label="share of the tail")
 
 
 def _alphas_experiment_group(run: Planned) -> str:

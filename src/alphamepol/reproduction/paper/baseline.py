@@ -7,6 +7,7 @@ import numpy as np
 
 from alphamepol.estimation.statistics import Sample, estimate_statistic
 from alphamepol.figures.bars import draw_bars
+from alphamepol.figures.style import DrawnFigure
 from alphamepol.reproduction.claims import Claim, Quantity, claim_above, claim_alike
 from alphamepol.reproduction.drawings import Drawing, Found
 from alphamepol.reproduction.experiment import Experiment
@@ -80,7 +81,7 @@ def baseline_experiment_excess_variance(run: GradientVariance, label: str) -> Qu
     return Quantity(f"ln (gradient variance without b / with b) of policies trained {label}", run, read)
 
 
-def _draw_baseline_experiment_variances(found: Found, folder: Path, name: str) -> None:
+def _draw_baseline_experiment_variances(found: Found, folder: Path, name: str) -> DrawnFigure | None:
     groups = {}
     for run, stored in found.items():
         assert isinstance(run, GradientVariance)
@@ -91,4 +92,5 @@ def _draw_baseline_experiment_variances(found: Found, folder: Path, name: str) -
             for shown, part in parts.items()
         }
     if groups:
-        draw_bars(groups, folder, name, ylabel="log10 of the variance")
+        return draw_bars(groups, folder, name, label="log10 of the variance")
+    return None

@@ -1,0 +1,1 @@
+"""The page about runs: its headline, its story, the claims, the figures and the tables."""
