@@ -1,0 +1,1 @@
+"""Notebooks: what shows objects and progress there."""
