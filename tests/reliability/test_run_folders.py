@@ -25,6 +25,7 @@ from alphamepol.files.arrays import pack_arrays, unpack_arrays
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import LARGEST_JSON, MOST_JSON_VALUES, from_json, read_json, value_has_type
 from alphamepol.files.locks import folder_lock_held
+from alphamepol.files.reading import refusing_odd_files
 from alphamepol.policies.files import FORMAT
 from alphamepol.runs.checkpoints import load_newest_checkpoint, save_checkpoint, saved_checkpoints
 from alphamepol.runs.description import check_run_summary
@@ -530,6 +531,23 @@ def test_metrics_of_any_length_take_little_memory(tmp_path: Path) -> None:
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.5 * peaks[0] + 1e6
+
+
+def test_metrics_before_the_first_step_are_no_reason_to_fail(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"epoch": -700, "objective": 0.5}\n')
+    assert list(thinned_metrics(path, "epoch", {"objective": float})) == []
+
+
+def test_files_that_do_not_fit_together_are_told_with_their_folder() -> None:
+    empty: dict[str, int] = {}
+    said = r"the files of runs/odd do not fit together \(KeyError: 'total'\)"
+    with pytest.raises(InputError, match=said), refusing_odd_files("runs/odd"):
+        empty["total"]
+    with pytest.raises(InputError, match=r"^its own sentence$"), refusing_odd_files("runs/odd"):
+        raise InputError("its own sentence")
+    with pytest.raises(OSError, match="full"), refusing_odd_files("runs/odd"):
+        raise OSError("full")
 
 
 def test_lines_of_metrics_that_cannot_be_used_end_the_reading(tmp_path: Path) -> None:

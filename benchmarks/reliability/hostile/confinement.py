@@ -232,6 +232,7 @@ def _is_own_program(event: str, arguments: tuple[Any, ...], inside: str) -> bool
 
 WORK = {
     "alphamepol.evaluation.evaluate": ("_evaluate_each_source", "untrained_start_policies"),
+    "alphamepol.evaluation.render": ("_film_all",),
     "alphamepol.checking.check": ("diagnose",),
     "alphamepol.algorithms.alphamepol.run": ("measure_exploration",),
     "alphamepol.reproduction.measurements": ("untrained_start_policies", "measure_exploration"),

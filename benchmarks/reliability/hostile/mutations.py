@@ -15,6 +15,8 @@ from benchmarks.reliability.hostile.values import NAMES, mutate_json_text
 
 LARGEST = 2**30
 """The largest size of a sparse file, in bytes."""
+MOST_READ = 2**24
+"""The most bytes of a file that a change keeps. An earlier change can have made the file a gigabyte large."""
 REPLACEMENTS = (
     *("link to secret", "link to secret", "dangling link", "circular link", "link to device", "link to proc"),
     *("link to folder", "pipe", "socket", "folder", "hard link", "link to itself moved", "no rights"),
@@ -98,7 +100,8 @@ def _mutate_file(path: Path, place: Place, chance: random.Random) -> str:
 
 
 def _mutate_content(path: Path, place: Place, chance: random.Random) -> str:
-    content = path.read_bytes()
+    with path.open("rb") as file:
+        content = file.read(MOST_READ)
     if path.suffix == ".json":
         text, kind = mutate_json_text(content.decode("utf-8", "replace"), chance)
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
@@ -143,7 +146,7 @@ def _mutate_metrics(path: Path, content: bytes, chance: random.Random) -> str:
     elif kind == "removed":
         del lines[number]
     elif kind == "many":
-        lines *= chance.choice((100, 20_000))
+        lines *= min(chance.choice((100, 20_000)), 1 + 4 * MOST_READ // (1 + len(content)))
     else:
         chance.shuffle(lines)
     path.write_bytes(b"".join(lines))
@@ -160,7 +163,8 @@ def _mutate_bytes(path: Path, chance: random.Random) -> str:
     elif kind == "empty" or not size:
         path.write_bytes(b"")
     else:
-        content = bytearray(path.read_bytes()[: 2**24])
+        with path.open("rb") as file:
+            content = bytearray(file.read(MOST_READ))
         if kind == "cut":
             content = content[: chance.randrange(len(content))]
         elif kind == "padded":
@@ -352,8 +356,8 @@ def _leave_unfinished(folder: Path, place: Place, chance: random.Random) -> str:
 def _add_picture(folder: Path, place: Place, chance: random.Random) -> str:
     """Put a picture among the figures that is a link, a pipe, a very large file, or no picture."""
     figures = folder / "figures"
-    if figures.exists() and not figures.is_dir():
-        return "picture: none"
+    if figures.is_symlink() or (figures.exists() and not figures.is_dir()):
+        return "picture: none"  # an earlier change may have made it a link to outside
     figures.mkdir(exist_ok=True)
     path = figures / chance.choice(("z.png", "a b.png", "<img>.png", "$x.png"))
     if os.path.lexists(path) and not path.is_dir():

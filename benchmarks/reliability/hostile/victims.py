@@ -57,6 +57,10 @@ VICTIMS = (
     Victim("evaluate in place", ("slope", "last"), "evaluate TARGET --batches 1", works=True, weight=0.2),
     Victim("evaluate several", ON_SLOPE, "evaluate TARGET random slope2 --batches 1", companions=("slope",)),
     Victim("evaluate FILE", FILES, "evaluate TARGET --class gridworld-slope --batches 1 --folder out"),
+    Victim("render", ON_SLOPE, "render TARGET --member GWN --steps 5 --out film.png"),
+    Victim(
+        "render FILE", FILES, "render TARGET --class gridworld-slope --member GWN --steps 5 --out film.gif", weight=0.5
+    ),
     Victim("finetune", ON_SLOPE, f"finetune TARGET --member GWN {TUNING} --folder out", weight=0.5),
     Victim("finetune several", ON_SLOPE, f"finetune random TARGET --member GWN {TUNING} --folder out", weight=0.3),
     Victim(

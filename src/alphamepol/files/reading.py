@@ -3,10 +3,14 @@
 import io
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from alphamepol.errors import InputError
+
+ODD = ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError
+"""The errors of code that uses the content of files which do not fit together."""
 
 
 def open_regular_file(path: Path) -> io.BufferedReader:
@@ -30,6 +34,24 @@ def open_regular_file(path: Path) -> io.BufferedReader:
         file.close()
         raise ValueError("it has nothing that can be read now") from error
     return file
+
+
+@contextmanager
+def refusing_odd_files(place: Path | str) -> Iterator[None]:
+    """Raise an `InputError` if the code in this context fails, which uses what the files in `place` say.
+
+    Readers check the types, sizes and checksums of one file. But somebody can write files that are right one by one,
+    and that no run writes together.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except ODD as error:
+        raise InputError(
+            f"run: the files of {place} do not fit together ({type(error).__name__}: {error}); if nobody has edited "
+            "them, this is a fault of alphamepol"
+        ) from error
 
 
 def read_small_file(path: Path, most: int) -> bytes:
