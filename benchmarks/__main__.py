@@ -40,8 +40,9 @@ def main(
     and days, compare ratios, not seconds.
 
     Args:
-        groups: The groups to measure; all groups if none is given. They are pretraining, memories, off-policy-loop,
-            exact-kl, neighbours, finetuning, metatraining, minigrid, hosts, physics, starting and demo.
+        groups: The groups to measure; if none is given, all but gpu-physics, which needs a GPU. They are pretraining,
+            memories, off-policy-loop, exact-kl, neighbours, finetuning, metatraining, minigrid, hosts, physics,
+            gpu-physics, starting and demo.
         rounds: The number of measured rounds. A round that compiles comes before them.
         seeds: The number of seeds in pre-training and in its search for neighbours.
         out: The JSON file to write.
@@ -56,7 +57,7 @@ def main(
     before = json.loads(compare.read_text()) if compare else None
     found: dict[str, Any] = {}
     failed = False
-    for name in groups or GROUPS:
+    for name in groups or [name for name in GROUPS if name != "gpu-physics"]:
         with console.status(f"{name} …"):
             found[name] = _in_a_process(name, rounds, seeds)
         failed |= "error" in found[name]

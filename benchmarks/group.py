@@ -18,6 +18,7 @@ GROUPS = {
     "minigrid": "benchmarks.minigrid:measure",
     "hosts": "benchmarks.hosts:measure",
     "physics": "benchmarks.physics:measure",
+    "gpu-physics": "benchmarks.gpu_physics:measure",
     "starting": "benchmarks.starting:measure",
     "demo": "benchmarks.starting:measure_demo",
 }

@@ -84,3 +84,11 @@ def tiny() -> PretrainConfig:
         evaluation_batches=4,
         checkpoint_every=2,
     )
+
+
+@pytest.fixture
+def browser():
+    """Return a browser without a window."""
+    from browsers import start_browser  # imports selenium, which most tests do not need
+
+    yield from start_browser()

@@ -10,8 +10,9 @@ pytestmark = pytest.mark.quick
 
 PACKAGE = Path(__file__).parents[1] / "src/alphamepol"
 ORDER = (
-    *("errors", "files", "settings", "compute", "environments", "policies", "sampling", "estimation", "measuring"),
-    *("figures", "runs", "algorithms", "classes", "evaluation", "pages", "checking", "reproduction", "cli"),
+    *("errors", "files", "notebooks", "settings", "compute", "environments", "policies", "sampling", "estimation"),
+    *("measuring", "figures", "runs", "algorithms", "classes", "evaluation", "pages", "watching", "checking"),
+    *("launching", "reproduction", "sweeping", "cli"),
 )
 """The order of the subpackages. Data flows from left to right, and imports point to the left only
 (docs/architecture.md)."""

@@ -15,7 +15,7 @@ NAMES = sorted(name for name in am.__all__ if not name.startswith("_"))
 FUNCTIONS = [name for name in NAMES if inspect.isfunction(getattr(am, name))]
 RETURNED = {
     *("PretrainRun", "FinetuneRun", "FinetuneComparison", "MetatrainRun"),
-    *("Checked", "Diagnosis", "Evaluated", "Evaluation", "PretrainingCost"),
+    *("Checked", "Diagnosis", "Evaluated", "Evaluation", "PretrainingCost", "Video", "WatchPage"),
 }
 """The classes that functions return and users do not construct. The examples of these functions show them."""
 ERRORS = {"InputError", "RunError"}

@@ -27,6 +27,7 @@ PAGES = {
     "minigrid": 1,
     "mujoco": 1,
     "tour": 2,
+    "videos": 1,
 }
 """The number of examples on each page. tests/evaluation/test_export.py runs those of policy-files.md."""
 FEWER_SAMPLES = {

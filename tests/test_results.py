@@ -14,7 +14,7 @@ from alphamepol.policies.files import released_policy_files
 from alphamepol.policies.shape import check_policy_shape
 from alphamepol.reproduction.catalogue import catalogue_of_experiments
 from alphamepol.reproduction.claims import decide_claim
-from alphamepol.reproduction.report import report_claims_as_markdown
+from alphamepol.reproduction.report.claim_lists import report_claims_as_markdown
 from alphamepol.reproduction.scale import Scale
 from alphamepol.reproduction.store import Store
 
@@ -143,8 +143,21 @@ def test_sentences_have_the_numbers_of_the_results(page: str) -> None:
 
 def test_every_claim_is_a_row_of_the_page(decisions) -> None:
     page = (RESULTS / "report.html").read_text()
-    claims = page[page.index('id="claims"') : page.index("</section>")]
-    assert re.findall(r"<tr><td><code>([a-z-]+)</code>", claims) == [decision.claim.id for decision in decisions]
+    claims = page[page.index('<section id="claims"') : page.index('<section id="figures"')]
+    named = re.findall(r"The name of this claim is <code>([a-z-]+)</code>", claims)
+    assert named == [decision.claim.id for decision in decisions]
+    assert len(page.encode()) < 6e6
+
+
+def test_the_page_has_the_table_of_domains() -> None:
+    page = (RESULTS / "report.html").read_text()
+    rows = tables.rows_of_domains()
+    assert {"gridworld-slope", "multigrid", "ant-stairs", "minigrid"} <= {row.domain for row in rows}
+    for row in rows:
+        cells = '</td><td class="number">'.join(
+            "{}<small>{}</small>".format(*tables.words_of_domain_number(row, one)) for one in row.cells
+        )
+        assert f'{row.member}<small>{row.domain}</small></td><td class="number">{cells}</td>' in page
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.rglob("evaluation.safetensors")), ids=lambda path: path.parent.name)

@@ -48,6 +48,8 @@ from .estimation.risk import value_at_risk as value_at_risk
 from .evaluation.evaluate import Evaluated as Evaluated
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.export import export as export
+from .evaluation.render import render as render
+from .figures.videos.video import Video as Video
 from .measuring.exploration import Evaluation as Evaluation
 from .policies.files import save_policy as save_policy
 from .policies.image_networks import RandomEncoder as RandomEncoder
@@ -61,5 +63,9 @@ from .reproduction.reproduce import report as report
 from .reproduction.reproduce import reproduce as reproduce
 from .runs.callbacks import FinishedStep as FinishedStep
 from .runs.sources import load_policy as load_policy
+from .settings.launch import LaunchSettings as LaunchSettings
+from .sweeping.sweep import sweep as sweep
+from .watching.watch import WatchPage as WatchPage
+from .watching.watch import watch as watch
 
 __version__: str

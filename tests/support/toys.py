@@ -85,3 +85,26 @@ class Corridor(gymnasium.Env[Any, Any]):
 
     def _observe(self) -> dict[str, Any]:
         return {"place": self.place, "clock": np.full((2, 2), self.steps, np.float32)}
+
+
+class DrawnCorridor(Corridor):
+    """A corridor that can be drawn: the first pixel is the place, the second one the step.
+
+    **Arguments**
+
+    - `picture`: the thing that `render` returns: "good", "grey" for a picture without colours, or "raise".
+    """
+
+    metadata = {"render_modes": ["human", "rgb_array"]}  # noqa: RUF012 (Gymnasium's own way)
+
+    def __init__(self, picture: str = "good") -> None:
+        super().__init__()
+        self.picture = picture
+
+    def render(self) -> Any:
+        assert self.render_mode == "rgb_array"
+        if self.picture == "raise":
+            raise ModuleNotFoundError("No module named 'pygame'")
+        pixels = np.zeros((6, 8, 3), np.uint8)
+        pixels[0, :2] = np.array([[self.place], [self.steps]])
+        return pixels[..., 0] if self.picture == "grey" else pixels

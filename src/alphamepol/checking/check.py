@@ -27,13 +27,14 @@ from alphamepol.figures.terminal import say_in_terminal
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
 from alphamepol.files.reading import check_folder_is_plain
+from alphamepol.pages.notebook import html_of_findings
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.description import describe_run
 from alphamepol.runs.folder import class_in_folder_name, default_run_folder
 from alphamepol.runs.progress import showing_progress, time_columns
 from alphamepol.runs.sources import RANDOM, read_sources, say_checkpoints_of_sources
 from alphamepol.settings.conversion import settings_to_dict
-from alphamepol.settings.run import PhysicsKind
+from alphamepol.settings.run import PhysicsKind, WorkersGiven
 
 EFFORT: dict[str, int] = dict(zip(STAGES, (5, 1, 2, 3, 6, 5, 2, 2, 2, 1, 2, 12, 1, 4), strict=True))
 """The approximate share of the time that each stage takes, for the progress bar."""
@@ -53,6 +54,9 @@ class Checked:
     train_with: str
     """The command line that trains with the suggested settings."""
 
+    def _repr_html_(self) -> str:
+        return html_of_findings(self.findings, self.train_with, str(self.folder))
+
 
 def check(
     environment_class: AnyClass | str,
@@ -63,6 +67,7 @@ def check(
     batches: int | None = None,
     folder: str | Path | None = None,
     physics: PhysicsKind = "auto",
+    workers: WorkersGiven = None,
     quiet: bool = False,
 ) -> Checked:
     """Examine a class before training, and write the findings.
@@ -84,6 +89,8 @@ def check(
     - `folder`: the folder for the files. By default it is `runs/check-CLASS`, and `RUN/check-CLASS` if `run` is a run
       folder.
     - `physics`: the engine that steps a class of MuJoCo models: `"cpu"`, `"gpu"` or `"auto"` (see `mujoco_class`).
+    - `workers`: the workers of a class of Gymnasium environments: a number of processes, or "ray" or "ray:64" for
+      actors of a Ray cluster (docs/scaling.md). By default they are those that the class was made with.
     - `quiet`: print nothing.
 
     **Returns**
@@ -118,7 +125,7 @@ def check(
     if (folder / "config.json").exists():
         raise InputError(f"folder: {folder} holds a run; choose another --folder")
     check_folder_is_plain(folder if given else folder.parent, folders=["figures" if given else folder.name])
-    environment_class = make_class(environment_class, config.probabilities, physics)
+    environment_class = make_class(environment_class, config.probabilities, physics, workers)
     console = Console(quiet=quiet, highlight=False, markup=False, emoji=False)
     if remark := remark_about_class(environment_class):
         console.print(remark)

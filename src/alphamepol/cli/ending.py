@@ -18,6 +18,8 @@ from alphamepol.files.names import join_command_words, message_as_text
 from alphamepol.runs.interrupts import Interrupts, listening_interrupts
 
 INTERRUPTED = 130
+RESUMABLE = "pretrain", "finetune", "metatrain", "sweep"
+"""The commands that have the option --resume."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GRACE = 0.5
 """The seconds that the main thread has to end by itself."""
@@ -27,6 +29,8 @@ PATIENCE = 5.0
 
 def interrupted_sentence(arguments: list[str], *, resumable: bool, before: int = 0) -> str:
     """Return the sentence that ends an interrupted command. `before` is the number of files written before it."""
+    if arguments[:1] == ["watch"]:
+        return "the page is closed; runs that it showed go on"
     again = command_to_continue(arguments)
     if resumable:
         return f"interrupted; what is done is saved. Continue with: {again}"
@@ -37,7 +41,7 @@ def interrupted_sentence(arguments: list[str], *, resumable: bool, before: int =
 
 def command_to_continue(arguments: list[str]) -> str:
     """Return the command line that continues the interrupted command."""
-    resume = ["--resume"] if arguments[:1] in (["pretrain"], ["finetune"], ["metatrain"]) else []
+    resume = ["--resume"] if arguments[:1] in [[name] for name in RESUMABLE] else []
     return join_command_words(["alphamepol", *(word for word in arguments if word != "--resume"), *resume])
 
 

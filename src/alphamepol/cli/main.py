@@ -19,19 +19,12 @@ from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT, FINETUNERS
 from alphamepol.algorithms.finetuning.presets import finetuning_preset
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.algorithms.metatraining.presets import metatraining_preset
-from alphamepol.cli.commands import (
-    Check,
-    Classes,
-    Demo,
-    Evaluate,
-    Export,
-    Finetune,
-    Metatrain,
-    Pretrain,
-    Report,
-    Reproduce,
-)
+from alphamepol.cli.commands import Check, Classes, Demo, Evaluate, Export, Report, Reproduce
 from alphamepol.cli.ending import INTERRUPTED, command_to_continue, interrupted_sentence
+from alphamepol.cli.render_command import Render
+from alphamepol.cli.sweep_command import Sweep, SweptOptions
+from alphamepol.cli.training_commands import Finetune, Metatrain, Pretrain
+from alphamepol.cli.watch_command import Watch
 from alphamepol.environments.registry import registered_class_names
 from alphamepol.errors import InputError, RunError
 from alphamepol.figures.terminal import say_in_terminal
@@ -97,7 +90,7 @@ def _parse_main_arguments(arguments: list[str]) -> Any:
         metatraining_preset("quick" if "quick" in words else "paper", class_name),
     )
     parsed = _parse_main_with_defaults(arguments, defaults)
-    if isinstance(parsed, Pretrain | Check):
+    if isinstance(parsed, Pretrain | Check | Sweep):
         class_name = parsed.environment_class
         run = parsed.run_folder if isinstance(parsed, Check) else None
         config = preset(parsed.preset, class_name) if parsed.preset else usual_preset_settings(class_name, run)
@@ -141,7 +134,9 @@ def _parse_main_with_defaults(arguments: list[str], defaults: Defaults) -> Any:
     commands |= Annotated[Finetune, tyro.conf.subcommand("finetune", default=default)]
     default = Metatrain(tyro.MISSING, defaults.metatraining)
     commands |= Annotated[Metatrain, tyro.conf.subcommand("metatrain", default=default)]
-    for command in (Evaluate, Reproduce, Report, Export, Classes, Demo):
+    default = Sweep(tyro.MISSING, SweptOptions.with_defaults(defaults.pretraining))
+    commands |= Annotated[Sweep, tyro.conf.subcommand("sweep", default=default)]
+    for command in (Evaluate, Watch, Render, Reproduce, Report, Export, Classes, Demo):
         commands |= Annotated[command, tyro.conf.subcommand(command.__name__.lower())]
     return tyro.cli(
         commands,

@@ -31,6 +31,7 @@ from alphamepol.files.names import WIDTH, join_path_words, name_as_path, name_as
 from alphamepol.files.reading import check_folder_is_plain
 from alphamepol.measuring.exploration import Evaluation, measure_exploration
 from alphamepol.measuring.particles import class_particle_units
+from alphamepol.notebooks.views import view
 from alphamepol.policies.policy import Policy
 from alphamepol.policies.shape import check_policy_shape
 from alphamepol.runs.folder import class_in_folder_name, default_run_folder
@@ -45,7 +46,7 @@ from alphamepol.runs.sources import (
     say_checkpoints_of_sources,
     short_source_names,
 )
-from alphamepol.settings.run import PhysicsKind
+from alphamepol.settings.run import PhysicsKind, WorkersGiven
 from alphamepol.settings.samples import NOISE_IF_COINCIDING, settings_with_noise
 
 MANY = 20
@@ -63,6 +64,9 @@ class Evaluated:
     summary: dict[str, Any] = field(repr=False)
     """The content of summary.json. With several policies, its entry "runs" has a summary for each of them."""
 
+    def _repr_html_(self) -> str:
+        return view("evaluation", self.evaluations)
+
 
 def evaluate(
     policies: Given | Sequence[Given],
@@ -77,6 +81,7 @@ def evaluate(
     members: str = "unseen",
     folder: str | Path | None = None,
     physics: PhysicsKind = "auto",
+    workers: WorkersGiven = None,
     quiet: bool = False,
 ) -> Evaluated:
     """Measure how well policies explore each member of a class: state entropy, CVaR and heat-maps.
@@ -107,6 +112,8 @@ def evaluate(
     - `folder`: the folder for the files. By default it is `RUN/evaluation-CLASS` for a run,
       `FILE-evaluation-CLASS` beside a policy file, and `runs/evaluation-CLASS-RUN-RUN` for several runs.
     - `physics`: the engine that steps a class of MuJoCo models: `"cpu"`, `"gpu"` or `"auto"` (see `mujoco_class`).
+    - `workers`: the workers of a class of Gymnasium environments: a number of processes, or "ray" or "ray:64" for
+      actors of a Ray cluster (docs/scaling.md). By default they are those that the class was made with.
     - `quiet`: show no progress and no table.
 
     **Returns**
@@ -150,7 +157,7 @@ def evaluate(
         evaluation_batches=batches,
     )
     config.check()
-    whole = make_class(environment_class, physics=physics)
+    whole = make_class(environment_class, physics=physics, workers=workers)
     shown = class_of_shown_members(whole, members)
     check_horizon(shown, config.horizon)
     # Random and the units of particles belong to the class, whichever of its members are shown.

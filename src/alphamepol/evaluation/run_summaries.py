@@ -8,6 +8,7 @@ import numpy as np
 from alphamepol.environments.environment_class import GENERATED_PARTS
 from alphamepol.errors import InputError
 from alphamepol.files.json_files import value_has_type
+from alphamepol.files.reading import ODD
 from alphamepol.runs.description import Number
 from alphamepol.runs.folder import UNITS, RunFolder
 from alphamepol.runs.metrics import last_metrics_line, read_metrics
@@ -38,7 +39,7 @@ def summarise_run_so_far(folder: RunFolder, described: dict[str, Any], config: A
             told["label"] = f"{config.label}, {said}"
         if command == "pretrain":
             told |= _entropies_so_far(folder, told["members"], told["probabilities"])
-    except (KeyError, ValueError) as error:
+    except ODD as error:
         raise InputError(f"run: the numbers so far of {folder.path} cannot be used ({error})") from error
     return said, told
 

@@ -10,6 +10,7 @@ from alphamepol.errors import InputError
 from alphamepol.files.arrays import PackedArray, seal_arrays, unpack_arrays
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import value_has_type
+from alphamepol.files.reading import ODD
 from alphamepol.measuring.exploration import Evaluation
 from alphamepol.measuring.visits import VisitMap
 
@@ -83,7 +84,7 @@ def load_evaluation(path: Path) -> Evaluation:
             cells=cells or None,
             place_names=tuple(header.get("place_names", ())),
         )
-    except (KeyError, TypeError, ValueError, OSError) as error:
+    except (*ODD, OSError) as error:
         raise InputError(f"run: {path} cannot be read as an evaluation ({error})") from error
 
 
@@ -107,7 +108,7 @@ def _check_evaluation_file(header: dict[str, Any], packed: Mapping[str, PackedAr
         wanted = SHAPES.get("cells" if name.startswith("cells_per_") else name)
         if wanted is None:
             raise ValueError(f"it has the array {name}, which no evaluation has")
-        known = {"seeds": seeds, "members": members}
+        known = {"seeds": seeds, "members": members, "coordinates": 2}
         sizes = tuple(known.get(word, size) for word, size in zip(wanted, array.shape, strict=False))
         if len(array.shape) != len(wanted) or sizes != array.shape or 0 in sizes or array.dtype.kind not in "fiu":
             raise ValueError(f"{name} is {array.dtype}{list(array.shape)} for {seeds} seeds and {members} members")

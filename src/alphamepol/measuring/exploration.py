@@ -23,6 +23,7 @@ from alphamepol.files.names import WIDTH, name_as_text
 from alphamepol.measuring.sample_checks import CoincidenceError
 from alphamepol.measuring.samples import SamplePlan, entropies_of_samples, entropy_ceiling_of_samples
 from alphamepol.measuring.visits import VisitMap, count_visited_cells, names_of_visited_places, visit_map
+from alphamepol.notebooks.views import view
 from alphamepol.policies.policy import Policy, stack_policies
 from alphamepol.policies.shape import check_policy_shape
 from alphamepol.sampling.trajectories import Trajectories
@@ -82,6 +83,9 @@ class Evaluation:
         numbers = [f"{name_as_text(member, WIDTH)} {self.estimate(member).text}" for member in self.members[:20]]
         more = [f"and {len(self.members) - 20} more"] if len(self.members) > 20 else []
         return f"Evaluation({self.class_name!r}, {', '.join(numbers + more)}, over {self.intervals_over})"
+
+    def _repr_html_(self) -> str:
+        return view("evaluation", {"mean": self})
 
     @property
     def member_means(self) -> Float[np.ndarray, "seeds members"]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int
 
-from alphamepol.environments.environment_class import name_of_member
+from alphamepol.environments.environment_warnings import name_of_member
 from alphamepol.errors import RunError
 from alphamepol.estimation.knn import Neighbourhood
 from alphamepol.files.names import WIDTH, name_as_text

@@ -1,6 +1,7 @@
 """The functions that are called after every step of a run: the user's callbacks, and the loggers."""
 
 import hashlib
+import math
 import os
 import sys
 import time
@@ -13,8 +14,12 @@ from typing import Any, Protocol, get_args, runtime_checkable
 import numpy as np
 
 from alphamepol.errors import InputError, RunError
+from alphamepol.figures.curves import live_chart_png
+from alphamepol.figures.tables import MOST
 from alphamepol.files.names import name_as_tag, name_as_text
+from alphamepol.notebooks.kernel import NotebookPicture
 from alphamepol.runs.folder import RunFolder
+from alphamepol.runs.metrics import MOST_DRAWN
 from alphamepol.settings.run import LogTarget
 
 
@@ -203,6 +208,57 @@ def _without_torch() -> Iterator[None]:
         yield
     finally:
         del sys.modules["torch"]
+
+
+CHART_EVERY = 2.0
+"""The least number of seconds between two pictures of a live chart."""
+
+
+class LiveChart:
+    """The logger of a notebook: one chart below the cell, which changes while the run trains.
+
+    **Arguments**
+
+    - `fields`: the fields of metrics lines that are drawn: numbers, or dictionaries of numbers.
+    - `picture`: the picture in the notebook.
+    """
+
+    def __init__(self, fields: Sequence[str], picture: NotebookPicture):
+        self._fields, self._picture = fields, picture
+        self._curves: dict[tuple[str, str], list[tuple[int, float]]] = {}
+        self._step: FinishedStep | None = None
+        self._shown = -math.inf
+
+    def __call__(self, step: FinishedStep) -> None:
+        for key, values in _numbers_of_live_chart(step.metrics, self._fields).items():
+            points = self._curves.setdefault(key, [])
+            points.append((step.number, sum(values) / len(values)))
+            if len(points) > MOST_DRAWN:
+                del points[1:-1:2]
+        self._step = step
+        if time.monotonic() - self._shown >= CHART_EVERY:
+            self._show(step)
+
+    def close(self) -> None:
+        if self._step is not None:
+            self._show(self._step)
+
+    def _show(self, step: FinishedStep) -> None:
+        title = f"{step.unit} {step.number + 1} of {step.total}"
+        shown = dict(list(self._curves.items())[:MOST])
+        self._picture.show(live_chart_png(title, step.unit, shown), title)
+        self._shown, self._step = time.monotonic(), None
+
+
+def _numbers_of_live_chart(lines: list[dict[str, Any]], fields: Sequence[str]) -> dict[tuple[str, str], list[float]]:
+    """Return the numbers of each curve: one for each line that has it."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for line in lines:
+        for one in fields:
+            numbers = line[one] if isinstance(line[one], dict) else {"": line[one]}
+            for name, number in numbers.items():
+                found.setdefault((one, name), []).append(number)
+    return found
 
 
 def curves_of_metrics(lines: list[dict[str, Any]], unit: str, labels: tuple[str, ...]) -> dict[str, float]:

@@ -53,6 +53,9 @@ _ALSO_SUMMARISED: dict[str, Any] = {
     "seconds": dict[str, Number],
     "seeds": list[int],
     "policies": int,
+    "seen_members": int,
+    "seen_mean": list[Number],
+    "seen_gap": dict[str, Number | list[Number] | None],
     "returns_by_seed": list[list[list[Number]]],
     "device": str,
 }
@@ -60,10 +63,23 @@ _ALSO_SUMMARISED: dict[str, Any] = {
 
 
 _OF_EACH_SEED = {
-    *("returns_by_seed", "mean", "cvar", "worst_members", "discriminability", "return_before", "return_after"),
+    *(
+        "returns_by_seed",
+        "mean",
+        "cvar",
+        "worst_members",
+        "seen_mean",
+        "discriminability",
+        "return_before",
+        "return_after",
+    ),
     *("variance_with_baseline", "variance_without"),
 }
 """The parts that have an entry for each seed, if a summary has them."""
+
+
+_HELD_OUT = {"seen_members", "seen_mean", "seen_gap"}
+"""The parts of a summary of a run on a generated class, all or none."""
 
 
 def describe_run(command: str, class_name: str, parts: dict[str, Any]) -> dict[str, Any]:
@@ -111,6 +127,14 @@ def check_run_summary(command: str, summary: dict[str, Any], planned_seeds: Any)
         raise ValueError("it has not one probability for each member")
     if "members" in summary and not members:
         raise ValueError("it has no member")
+    if told := _HELD_OUT & summary.keys():
+        gap = summary.get("seen_gap", {})
+        if told != _HELD_OUT or gap.keys() != {"value", "interval"}:
+            raise ValueError(f"its seen_gap is {gap!r:.80}")
+        value, interval = gap["value"], gap["interval"]
+        whole = value_has_type(value, Number) and value_has_type(interval, list[Number] | None)
+        if not whole or (interval is not None and len(interval) != 2):
+            raise ValueError(f"its seen_gap is {gap!r:.80}")
     if "entropy" in SUMMARISED[command]:
         numbers = [summary["mean"], *(summary["entropy"].get(member, []) for member in members)]
         if not (members and seeds and all(len(values) == seeds for values in numbers)):
@@ -134,11 +158,16 @@ def repr_of_run(run: Any) -> str:
     """Return a short text about a finished run: its type, its folder, its class and its final numbers."""
     summary = run.summary
     place = " ".join(name_as_text(str(summary[part]), WIDTH) for part in ("class", "member") if part in summary)
+    numbers = [f"{name_as_text(name, WIDTH)} {number}" for name, number in final_numbers_of_run(summary)]
+    return f"{type(run).__name__}({str(run.folder)!r}, {place}: {', '.join(numbers)})"
+
+
+def final_numbers_of_run(summary: dict[str, Any], most: int = 20) -> list[tuple[str, str]]:
+    """Return the names and the texts of the most important numbers of a summary.json."""
     final = summary.get("final", {})
     found = summary.get("entropy") or ({"return": final} if "mean" in final else final)
-    named = [(name_as_text(name, WIDTH), _number_in_repr(value)) for name, value in list(found.items())[:20]]
-    numbers = [f"{name} {number}" for name, number in named if number]
-    return f"{type(run).__name__}({str(run.folder)!r}, {place}: {', '.join(numbers)})"
+    named = [(name, _number_in_repr(value)) for name, value in list(found.items())[:most]]
+    return [(name, number) for name, number in named if number]
 
 
 def _number_in_repr(value: Any) -> str:

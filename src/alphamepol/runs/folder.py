@@ -15,7 +15,7 @@ from alphamepol.files.atomic import is_unfinished_atomic_write, write_atomically
 from alphamepol.files.json_files import read_json, to_json, value_has_type
 from alphamepol.files.locks import LOCK, folder_lock_held, forget_folder_lock, is_empty_but_for_lock
 from alphamepol.files.names import join_path_words, name_as_path
-from alphamepol.files.reading import check_folder_is_plain
+from alphamepol.files.reading import ODD, check_folder_is_plain, refusing_odd_files
 from alphamepol.policies.files import load_policies_together, read_policy_file
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.checkpoints import checkpoint_policies_file, saved_checkpoints
@@ -110,7 +110,7 @@ class RunFolder:
         record = _read_json_in_run_folder(self.class_record)
         try:
             check_class_record(record)
-        except ValueError as error:
+        except ODD as error:
             raise InputError(f"run: {self.class_record} does not describe a class ({error})") from error
         return record
 
@@ -122,7 +122,7 @@ class RunFolder:
         if command in SUMMARISED:
             try:
                 check_run_summary(command, summary, config.get("seeds", 1) if isinstance(config, dict) else 1)
-            except ValueError as error:
+            except ODD as error:
                 raise InputError(f"run: {self.summary} is not the summary of a run of {command} ({error})") from error
         return summary
 
@@ -220,7 +220,8 @@ class RunFolder:
         """
         defaults = {} if settings is None else settings_to_dict(type(settings)())
         rules = ResumeRules(length, () if settings is None else tuple(settings.CHANGEABLE), defaults)
-        longer = self._check(description, resume, rules)
+        with refusing_odd_files(self.path):
+            longer = self._check(description, resume, rules)
         if self.ended and not longer:
             yield False
             return

@@ -17,8 +17,10 @@ from rich.console import RenderableType
 
 from alphamepol.compute.devices import lay_over_devices, move_to_one_device, using_devices
 from alphamepol.errors import RunError
+from alphamepol.files.reading import refusing_odd_files
+from alphamepol.notebooks.kernel import NotebookPicture, in_notebook
 from alphamepol.policies.policy import Policy
-from alphamepol.runs.callbacks import FinishedStep, call_after_step, start_logger
+from alphamepol.runs.callbacks import FinishedStep, LiveChart, call_after_step, start_logger
 from alphamepol.runs.checkpoints import delete_old_checkpoints, load_newest_checkpoint, save_checkpoint
 from alphamepol.runs.context import RunContext
 from alphamepol.runs.metrics import JsonLinesLogger, Mark, check_metrics
@@ -58,6 +60,8 @@ class Loop:
     """Returns the metrics lines as a live table, and as the end of a sentence."""
     labels: tuple[str, ...]
     """The fields that tell to which seed or task a metrics line belongs."""
+    charted: tuple[str, ...]
+    """The fields of metrics lines that a notebook's live chart shows."""
     summarised: Mapping[str, Any]
     """The fields of a metrics line that the run reads again at its end, with their types."""
 
@@ -93,7 +97,9 @@ def _go_on_with_loop(loop: Loop, reached: Reached, context: RunContext) -> tuple
     metrics = JsonLinesLogger(folder.metrics, keep=reached.metrics)
     resumed = reached.metrics is not None
     reached = Reached(lay_over_devices(reached.state), reached.done, metrics.mark)
-    logger = start_logger(context.way.log, folder, loop.labels, reached.done)
+    loggers = [start_logger(context.way.log, folder, loop.labels, reached.done)]
+    if in_notebook() and not context.way.quiet:
+        loggers.append(LiveChart(loop.charted, NotebookPicture()))
 
     def save() -> None:
         """Save the finished steps, unless they are saved."""
@@ -116,7 +122,7 @@ def _go_on_with_loop(loop: Loop, reached: Reached, context: RunContext) -> tuple
                     with interrupts.held():
                         save()
                 step = FinishedStep(loop.unit, number, loop.total, lines, folder.path, saved == reached.done, draw)
-                if logger is not None:
+                for logger in filter(None, loggers):
                     logger(step)
                 call_after_step(context.way.callbacks, step)
                 interrupts.check()
@@ -132,7 +138,7 @@ def _go_on_with_loop(loop: Loop, reached: Reached, context: RunContext) -> tuple
         raise
     finally:
         metrics.close()
-        if logger is not None:
+        for logger in filter(None, loggers):
             logger.close()
     return reached.state, reached.done
 
@@ -145,7 +151,8 @@ def _restore_or_start_loop(loop: Loop, context: RunContext) -> Reached:
         return state.learners, jax.random.key_data(state.keys)
 
     learners, keys = eqx.filter_eval_shape(template)
-    found, damaged = load_newest_checkpoint(context.folder.checkpoints, loop.unit, learners, keys.shape)
+    with refusing_odd_files(context.folder.path):
+        found, damaged = load_newest_checkpoint(context.folder.checkpoints, loop.unit, learners, keys.shape)
     progress = context.progress
     for sentence in damaged:
         progress.say(sentence)
@@ -153,13 +160,15 @@ def _restore_or_start_loop(loop: Loop, context: RunContext) -> Reached:
         if damaged:
             progress.say(f"no checkpoint is intact: starting again from {loop.unit} 0")
         return Reached(loop.start(), 0, None)
-    learners, notes = found
-    done = notes[loop.unit]
-    context.stopwatch.add(notes["seconds"])
+    with refusing_odd_files(context.folder.path):
+        learners, notes = found
+        done = notes[loop.unit]
+        context.stopwatch.add(notes["seconds"])
+        words = jnp.array(notes["keys"], jnp.uint32)
+        reached = Reached(LoopState(learners, jax.random.wrap_key_data(words)), done, Mark(**notes["metrics"]))
     progress.start_at(done)
     progress.say(f"continuing after {loop.unit} {done} of {loop.total}")
-    words = jnp.array(notes["keys"], jnp.uint32)
-    return Reached(LoopState(learners, jax.random.wrap_key_data(words)), done, Mark(**notes["metrics"]))
+    return reached
 
 
 def _save_loop_state(loop: Loop, reached: Reached, context: RunContext) -> None:

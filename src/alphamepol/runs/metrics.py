@@ -128,5 +128,5 @@ def thinned_metrics(path: Path, unit: str, fields: Mapping[str, Any]) -> Iterato
     """Yield lines of a metrics.jsonl for a figure: those of every step, or of about `MOST_DRAWN` steps at most."""
     last = last_metrics_line(path)
     steps = last.get(unit, 0) if last else 0
-    stride = 1 + steps // MOST_DRAWN if value_has_type(steps, int) else 1
+    stride = 1 + max(0, steps) // MOST_DRAWN if value_has_type(steps, int) else 1
     return (line for line in read_metrics(path, {unit: int, **fields}) if line[unit] % stride == 0)

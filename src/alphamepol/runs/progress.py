@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -159,7 +159,10 @@ _live_displays: list[Live] = []
 
 @contextmanager
 def showing_progress(progress: Progress) -> Iterator[None]:
-    """Show a progress bar while the context lasts."""
+    """Show a progress bar in a terminal while the context lasts."""
+    if not progress.console.is_terminal:
+        yield
+        return
     _live_displays.append(progress.live)
     progress.start()
     try:
@@ -168,16 +171,39 @@ def showing_progress(progress: Progress) -> Iterator[None]:
         _stop_live_display(progress.live)
 
 
+@contextmanager
+def showing_table(console: Console) -> Iterator[Callable[[Table], None]]:
+    """Give a function that shows a table in the place of the one before, while the context lasts.
+
+    It shows nothing if there is no terminal.
+    """
+    live = Live(console=console, auto_refresh=False, transient=True)
+    if console.is_terminal:
+        _live_displays.append(live)
+        live.start()
+    try:
+        yield lambda table: live.update(table, refresh=True)
+    finally:
+        _stop_live_display(live)
+
+
+@contextmanager
+def counting_progress(total: int, description: str, console: Console | None = None) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar while the context lasts. The context gives a function that counts pieces as done."""
+    shown = TextColumn("{task.description}", markup=False)
+    progress = Progress(shown, BarColumn(), *time_columns(), console=console, transient=True)
+    task = progress.add_task(message_as_text(description), total=total)
+    with showing_progress(progress):
+        yield lambda pieces: progress.advance(task, pieces)
+
+
 def track_progress(numbers: Iterable[int], description: str, console: Console | None = None) -> Iterator[int]:
     """Yield the numbers one by one, and show a progress bar for them meanwhile."""
     numbers = list(numbers)
-    shown = TextColumn("{task.description}", markup=False)
-    progress = Progress(shown, BarColumn(), *time_columns(), console=console, transient=True)
-    task = progress.add_task(message_as_text(description), total=len(numbers))
-    with showing_progress(progress):
+    with counting_progress(len(numbers), description, console) as count:
         for number in numbers:
             yield number
-            progress.advance(task)
+            count(1)
 
 
 def stop_live_displays() -> None:

@@ -18,6 +18,7 @@ from alphamepol.figures.terminal import say_in_terminal
 from alphamepol.files.arrays import pack_arrays
 from alphamepol.files.json_files import value_has_type
 from alphamepol.files.names import message_as_text, name_as_path
+from alphamepol.files.reading import ODD, refusing_odd_files
 from alphamepol.policies.files import (
     load_policies_together,
     read_policy_file,
@@ -90,20 +91,26 @@ def read_source(given: Given, random_memory: str = "none", checkpoint: int | Non
         return Source("policies", _source_label("policies", _source_memory(next(iter(given.values())))), given)
     if str(given) == RANDOM:
         return Source(RANDOM, _source_label("Random", random_memory), {})
-    path = Path(given)
+    with refusing_odd_files(str(given)):
+        return _read_path_as_source(Path(given), checkpoint)
+
+
+def _read_path_as_source(path: Path, checkpoint: int | None) -> Source:
+    """Read a source from a run folder, a policy file, or the name of a released policy."""
+    given = path.as_posix()
     if path.is_dir():
         return _read_run_as_source(path, checkpoint)
-    if not path.is_file() and str(given) not in released_policy_files():
+    if not path.is_file() and given not in released_policy_files():
         raise InputError(f"run: there is no run folder, policy file or released policy {path}")
     policy = read_policy_file(given)
     if not path.is_file():
         # The name of a released policy begins with its class.
-        label, class_name = _source_label(str(given), _source_memory(policy)), str(given).partition("/")[0]
-        return Source(str(given), label, {0: policy}, class_name)
+        label, class_name = _source_label(given, _source_memory(policy)), given.partition("/")[0]
+        return Source(given, label, {0: policy}, class_name)
     record = RunFolder(path.resolve().parent.parent).read_class_record()  # of the run that the file lies in, if any
     class_name = str(record["class"]) if record and "class" in record else None
     label = _source_label(path.stem, _source_memory(policy))
-    return Source(str(given), label, {0: policy}, class_name, class_record=record)
+    return Source(str(path), label, {0: policy}, class_name, class_record=record)
 
 
 def load_policy(path: str | Path, *, seed: int | None = None, checkpoint: int | None = None) -> Policy:
@@ -149,12 +156,14 @@ def load_policy(path: str | Path, *, seed: int | None = None, checkpoint: int | 
             raise InputError(f"seed, checkpoint: they choose a policy of a run, but {path} is not a run folder")
         return read_policy_file(path)
     folder = RunFolder(path)
-    folder.read_config()  # raises an error if this is not a run folder
-    saved = folder.saved_checkpoint(checkpoint) if checkpoint is not None or not folder.ended else None
+    with refusing_odd_files(path):
+        folder.read_config()  # raises an error if this is not a run folder
+        saved = folder.saved_checkpoint(checkpoint) if checkpoint is not None or not folder.ended else None
+        policies = folder.load_policies(saved)
     if saved is not None and checkpoint is None:
         said = f"{path} has not ended; its policy after {saved.unit} {saved.done} is read"
         warnings.warn(message_as_text(said), stacklevel=2)
-    return choose_policy_of_run(folder.load_policies(saved), seed, str(path))
+    return choose_policy_of_run(policies, seed, str(path))
 
 
 def choose_policy_of_run(policies: Mapping[int, Policy], seed: int | None, name: str) -> Policy:
@@ -240,7 +249,7 @@ def _read_run_as_source(path: Path, checkpoint: int | None) -> Source:
         config = settings_from_dict(getattr(importlib.import_module(module), kind), described["config"])
         config.check()
         class_name, label = str(described["class"]), config.label
-    except (KeyError, TypeError, AttributeError, InputError) as error:
+    except ODD as error:
         raise InputError(f"run: {folder.config} does not describe a run of pretrain or metatrain ({error})") from error
     saved = folder.saved_checkpoint(checkpoint) if checkpoint is not None or not folder.ended else None
     if (noise := folder.feature_noise()) is not None:

@@ -8,6 +8,7 @@ from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.environments.registry import Named, find_registered_class, registered_name
 from alphamepol.errors import InputError
 from alphamepol.files.json_files import read_config_json
+from alphamepol.files.reading import ODD
 from alphamepol.settings.conversion import settings_from_dict
 
 Preset = Literal["paper", "authors", "quick", "own"]
@@ -97,6 +98,6 @@ def usual_preset_settings(class_name: str, run: str | Path | None = None) -> Pre
     if described.get("class") == class_name and described.get("command") == "pretrain":
         try:
             return settings_from_dict(PretrainConfig, described["config"])
-        except (KeyError, TypeError, AttributeError):
+        except ODD:
             pass  # the function that reads the run reports the error
     return preset(usual_preset(class_name), class_name)

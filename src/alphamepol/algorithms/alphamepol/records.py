@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
 from alphamepol.algorithms.alphamepol.update import EpochReport
+from alphamepol.environments.environment_class import MANY
 from alphamepol.environments.host import AnyClass
 from alphamepol.errors import InputError
 from alphamepol.estimation.risk import risk_tail_count
@@ -144,10 +145,14 @@ def alphamepol_record_lines(
 def _recorded_groups(
     environment_class: AnyClass, members: Int[np.ndarray, " minibatches"], entropies: Float[np.ndarray, " minibatches"]
 ) -> dict[str, Bool[np.ndarray, " minibatches"]]:
-    """Return which mini-batches belong to each reported name: to a member, or to a part of a generated class."""
+    """Return which mini-batches belong to each reported name: to a member, or to a part of a generated class.
+
+    In a class of more than `MANY` members, only those that were drawn are named.
+    """
     names = environment_class.reported_names
     if environment_class.generator is None:
-        return {name: members == number for number, name in enumerate(names)}
+        numbers = range(len(names)) if len(names) <= MANY else np.unique(members).tolist()
+        return {names[number]: members == number for number in numbers}
     tenth = risk_tail_count(0.1, len(entropies))
     ranks = np.argsort(np.argsort(entropies))
     parts = ranks < tenth, (ranks >= tenth) & (ranks < len(ranks) - tenth), ranks >= len(ranks) - tenth

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from alphamepol.algorithms.alphamepol.records import (
 from alphamepol.algorithms.alphamepol.start import (
     check_given_policies,
     check_pretraining_start,
+    default_folder_of_pretraining,
     objective_of_untrained_start,
     settings_of_given_policies,
     start_pretraining,
@@ -41,27 +42,30 @@ from alphamepol.figures.curves import (
 )
 from alphamepol.figures.heat_maps import draw_heat_maps, heat_map_pixels
 from alphamepol.figures.histogram import draw_entropy_histogram
-from alphamepol.figures.tables import epoch_table, evaluation_table
+from alphamepol.figures.style import ShownFigure
+from alphamepol.figures.tables import epoch_table, evaluation_table, held_out_sentence
+from alphamepol.figures.videos.video import Video
 from alphamepol.files.names import WIDTH, name_as_tag, name_as_text
+from alphamepol.files.reading import refusing_odd_files
 from alphamepol.measuring.evaluation_files import save_evaluation
 from alphamepol.measuring.exploration import measure_exploration
+from alphamepol.measuring.held_out import measure_held_out_gap
 from alphamepol.measuring.particles import units_of_particles
 from alphamepol.measuring.samples import SamplePlan
+from alphamepol.notebooks.views import view
 from alphamepol.policies.files import save_policy
 from alphamepol.policies.policy import Policy, unstack_policies
 from alphamepol.runs.callbacks import Callback
 from alphamepol.runs.context import RunContext, Way, Work, running_in_context
 from alphamepol.runs.description import describe_run, repr_of_run
 from alphamepol.runs.device_count import check_device_count
-from alphamepol.runs.folder import RunFolder, class_in_folder_name, default_run_folder
+from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.loop import Loop, LoopState, run_loop
 from alphamepol.runs.metrics import thinned_metrics
 from alphamepol.runs.progress import counted
 from alphamepol.runs.sources import (
     Given,
-    Source,
     describe_source,
-    joined_source_names,
     keep_source_of_run,
     read_source,
     say_checkpoints_of_sources,
@@ -69,7 +73,7 @@ from alphamepol.runs.sources import (
 )
 from alphamepol.sampling.trajectories import Trajectories
 from alphamepol.settings.conversion import settings_to_dict
-from alphamepol.settings.run import LogTarget, PhysicsKind
+from alphamepol.settings.run import LogTarget, PhysicsKind, WorkersGiven
 from alphamepol.settings.samples import NOISE_IF_COINCIDING, settings_with_noise
 
 NOISE_NOTICE = f"noise of {NOISE_IF_COINCIDING:g} particle units is added to all particles from then on"
@@ -82,12 +86,30 @@ class PretrainRun:
     def __repr__(self) -> str:
         return repr_of_run(self)
 
+    def _repr_html_(self) -> str:
+        return view("run", self)
+
     folder: Path
     """The run folder."""
     summary: dict[str, Any]
     """The content of summary.json: the final numbers of the run (docs/run-folder.md)."""
     policies: dict[int, Policy]
     """The final policy of each seed, by seed."""
+    environment_class: AnyClass = field(repr=False)
+    """The class that the policies were trained on."""
+
+    def plot(self) -> ShownFigure:
+        """Draw the entropy of each member and the objective along the epochs, as a matplotlib figure."""
+        metrics = thinned_metrics(RunFolder(self.folder).metrics, "epoch", CURVE_FIELDS)
+        random: Any = self.summary.get("random_objective")
+        return draw_learning_curves(metrics, self.environment_class.reported_names, random, None)
+
+    def replay(self, member: str | int | Sequence[str | int] | None = None, **options: Any) -> Video:
+        """Film the policies while they act. A notebook shows the result as a moving picture.
+
+        `member` is a member or a list of members. The other arguments are those of `alphamepol.render`.
+        """
+        return view("replay", self.folder, member, environment_class=self.environment_class, **options)
 
 
 def pretrain(
@@ -100,6 +122,7 @@ def pretrain(
     resume: bool = False,
     devices: int = 1,
     physics: PhysicsKind = "auto",
+    workers: WorkersGiven = None,
     log: LogTarget = "tensorboard",
     callbacks: Sequence[Callback] = (),
     quiet: bool = False,
@@ -127,6 +150,8 @@ def pretrain(
     - `devices`: the number of devices. The seeds are spread over the devices if their number is a multiple of
       `devices`. Otherwise the number of mini-batches must be a multiple of `devices`, and these are spread.
     - `physics`: the engine that steps a class of MuJoCo models: `"cpu"`, `"gpu"` or `"auto"` (see `mujoco_class`).
+    - `workers`: the workers of a class of Gymnasium environments: a number of processes, or "ray" or "ray:64" for
+      actors of a Ray cluster (docs/scaling.md). By default they are those that the class was made with.
     - `log`: the program that metrics and pictures are written for, besides metrics.jsonl: `"tensorboard"`, `"wandb"`
       (Weights & Biases) or `"none"`.
     - `callbacks`: functions that are called after every epoch with a `FinishedStep`. They can stop the run.
@@ -160,12 +185,12 @@ def pretrain(
     name = registered_name(environment_class)
     config = config or preset(usual_preset(name), name)
     config.check()
-    environment_class = make_class(environment_class, config.probabilities, physics)
+    environment_class = make_class(environment_class, config.probabilities, physics, workers)
     source = None if init is None else read_source(init, checkpoint=checkpoint)
     if source is not None:
         check_given_policies(source, environment_class)
         config = settings_of_given_policies(config, source.policies)
-    run_folder = RunFolder(folder or _default_folder_of_pretraining(name, config, source))
+    run_folder = RunFolder(folder or default_folder_of_pretraining(name, config, source))
     if source is not None:
         source = source_of_resumed_run(source, run_folder)
         say_checkpoints_of_sources([source], quiet=quiet)
@@ -197,22 +222,16 @@ def pretrain(
             )
             with running_in_context(run_folder, work, way, precision=config.matmul_precision) as context:
                 _run_pretraining(plan, config, source and source.policies, context)
-    return PretrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies())
-
-
-def _default_folder_of_pretraining(class_name: str, config: PretrainConfig, source: Source | None) -> Path:
-    memory = "" if config.memory == "none" else config.memory
-    begun = "" if source is None else f"from-{joined_source_names([source])}"
-    words = class_in_folder_name(class_name), f"alpha-{config.alpha:g}", memory, f"seed-{config.seed}", begun
-    return default_run_folder(*words)
+    return PretrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies(), environment_class)
 
 
 def _run_pretraining(
     plan: SamplePlan, config: PretrainConfig, given: Mapping[int, Policy] | None, context: RunContext
 ) -> None:
     environment_class, folder, stopwatch = plan.environment_class, context.folder, context.stopwatch
-    best = BestPolicies(folder, config.seed_list)
-    noisy_since = first_noisy_epoch(folder, config)
+    with refusing_odd_files(folder.path):
+        best = BestPolicies(folder, config.seed_list)
+        noisy_since = first_noisy_epoch(folder, config)
 
     def start() -> LoopState:
         say_pretraining_cost(environment_class, config, context)
@@ -256,6 +275,7 @@ def _run_pretraining(
         policies=policies_of,
         show=partial(epoch_table, environment_class),
         labels=("seed",),
+        charted=("objective", "entropy"),
         summarised=SUMMARISED_METRICS,
     )
     state, epochs = run_loop(loop, context)
@@ -267,16 +287,18 @@ def _run_pretraining(
             save_policy(policy, folder.policies / f"{name}.safetensors")
         policies: dict[int, Policy] = jax.device_put({seed: named[f"seed-{seed}"] for seed in config.seed_list})
         batches, track = config.evaluation_batches, context.progress.evaluating
-        evaluation = measure_exploration(
+        measure = partial(
+            measure_exploration,
             policies,
-            environment_class,
-            config if noisy_since is None else settings_with_noise(config),
+            settings=config if noisy_since is None else settings_with_noise(config),
             alpha=config.alpha,
             batches=batches,
             units=units_of_particles(policies[config.seed]),
             track=track,
         )
+        evaluation = measure(environment_class)
         save_evaluation(evaluation, folder.evaluation)
+        gap = measure_held_out_gap(environment_class, evaluation, measure)
         random = objective_of_untrained_start(plan, config)
     context.interrupts.check()
     context.progress.say("drawing figures")
@@ -288,8 +310,11 @@ def _run_pretraining(
     draw_entropy_histogram({config.label: evaluation}, folder.figures)
     draw_heat_maps({config.label: evaluation}, environment_class, folder.figures)
     names = environment_class.reported_names
-    summary = summarise_alphamepol_records(config, names, evaluation, best, context) | {"random_objective": random}
+    summary = summarise_alphamepol_records(config, names, evaluation, best, context)
+    summary |= {"random_objective": random, **(gap.to_dict() if gap else {})}
     context.finish(summary, evaluation_table(evaluation, f"final policies of {config.label}"))
+    if gap:
+        context.progress.say(held_out_sentence(gap))
     if "feature_noise_since" in summary:
         context.progress.say(f"particles coincided in epoch {summary['feature_noise_since']}; {NOISE_NOTICE}")
 

@@ -1,7 +1,8 @@
-"""The state that pre-training begins with: fresh or given policies, and Adam moments of zero."""
+"""The start of pre-training: its folder, and its state of fresh or given policies and Adam moments of zero."""
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 
 import equinox as eqx
 import gymnasium
@@ -26,8 +27,9 @@ from alphamepol.policies.networks import feed_network
 from alphamepol.policies.policy import Policy, stack_policies
 from alphamepol.policies.policy_kinds import GaussianPolicy
 from alphamepol.policies.shape import check_policy_shape, policy_shape
+from alphamepol.runs.folder import class_in_folder_name, default_run_folder
 from alphamepol.runs.loop import LoopState
-from alphamepol.runs.sources import Source
+from alphamepol.runs.sources import Given, Source, joined_source_names, read_source
 from alphamepol.runs.untrained import FirstLook, untrained_policies_for_class
 
 
@@ -201,3 +203,20 @@ def check_pretraining_start(environment_class: AnyClass, config: PretrainConfig)
     assert isinstance(space, gymnasium.spaces.Box)  # `policy_shape` has checked this
     if not (np.all(np.isfinite(space.low)) and np.all(np.isfinite(space.high))):
         raise InputError("initial_mean: the observations have no finite range to draw from; use none")
+
+
+def folder_of_pretraining(
+    class_name: str, config: PretrainConfig, init: Given | None = None, checkpoint: int | None = None
+) -> Path:
+    """Return the run folder that `pretrain` uses if none is given."""
+    source = None if init is None else read_source(init, checkpoint=checkpoint)
+    if source is not None:
+        config = settings_of_given_policies(config, source.policies)
+    return default_folder_of_pretraining(class_name, config, source)
+
+
+def default_folder_of_pretraining(class_name: str, config: PretrainConfig, source: Source | None) -> Path:
+    memory = "" if config.memory == "none" else config.memory
+    begun = "" if source is None else f"from-{joined_source_names([source])}"
+    words = class_in_folder_name(class_name), f"alpha-{config.alpha:g}", memory, f"seed-{config.seed}", begun
+    return default_run_folder(*words)

@@ -68,6 +68,7 @@ def run_diayn(environment_class: EnvironmentClass, config: DiaynConfig, context:
         policies=partial(_policies_of_diayn_run, config),
         show=diayn_epoch_table,
         labels=("seed",),
+        charted=("discriminability",),
         summarised={"discriminability": float},
     )
     state, epochs = run_loop(loop, context)

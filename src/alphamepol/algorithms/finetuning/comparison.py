@@ -9,12 +9,14 @@ from alphamepol.algorithms.finetuning.iteration import Plan
 from alphamepol.algorithms.finetuning.run import FinetuneRun, run_finetuning_from_source
 from alphamepol.errors import InputError
 from alphamepol.figures.returns import draw_returns
+from alphamepol.figures.style import ShownFigure
 from alphamepol.figures.tables import finetune_table, print_table
 from alphamepol.files.atomic import write_atomically
 from alphamepol.files.json_files import to_json
 from alphamepol.files.locks import folder_lock_held, is_empty_but_for_lock
 from alphamepol.files.names import WIDTH, name_as_text
-from alphamepol.files.reading import check_folder_is_plain
+from alphamepol.files.reading import check_folder_is_plain, refusing_odd_files
+from alphamepol.notebooks.views import view
 from alphamepol.runs.context import Way
 from alphamepol.runs.description import repr_of_run
 from alphamepol.runs.interrupts import Interrupts, interrupts
@@ -28,6 +30,13 @@ class FinetuneComparison:
 
     def __repr__(self) -> str:
         return repr_of_run(self)
+
+    def _repr_html_(self) -> str:
+        return view("run", self)
+
+    def plot(self) -> ShownFigure:
+        """Draw the return of each initial policy along the iterations, with 95 % bands, as a matplotlib figure."""
+        return draw_returns({name: run.returns for name, run in self.runs.items()}, [], None, None)
 
     folder: Path
     """The folder of the comparison, which holds the run folders."""
@@ -55,9 +64,10 @@ def _compare_finetuned_sources(
         received.check()
     labels = dict(zip(sources, distinct_source_labels(list(sources.values())), strict=True))
     tasks = [task.describe() for task in plan.tasks]
-    returns = {labels[name]: run.returns for name, run in runs.items()}
-    draw_returns(returns, tasks, plan.environment_class[plan.member], folder / "figures")
-    summary = _summarise_comparison(plan, runs)
+    with refusing_odd_files(folder):
+        returns = {labels[name]: run.returns for name, run in runs.items()}
+        draw_returns(returns, tasks, plan.environment_class[plan.member], folder / "figures")
+        summary = _summarise_comparison(plan, runs)
     write_atomically(folder / "summary.json", to_json(summary))
     title = f"return in {name_as_text(plan.member, WIDTH)}, mean over {counted(len(plan.tasks), 'task')}"
     print_table(finetune_table({labels[name]: run.summary for name, run in runs.items()}, title), quiet=way.quiet)

@@ -27,7 +27,7 @@ from alphamepol.runs.context import Way
 from alphamepol.runs.device_count import check_device_count
 from alphamepol.runs.folder import default_run_folder
 from alphamepol.runs.sources import Given, Source, common_class_of_sources, joined_source_names, read_sources
-from alphamepol.settings.run import LogTarget, PhysicsKind
+from alphamepol.settings.run import LogTarget, PhysicsKind, WorkersGiven
 
 
 @overload
@@ -44,6 +44,7 @@ def finetune(
     resume: bool = False,
     devices: int = 1,
     physics: PhysicsKind = "auto",
+    workers: WorkersGiven = None,
     log: LogTarget = "tensorboard",
     callbacks: Sequence[Callback] = (),
     quiet: bool = False,
@@ -64,6 +65,7 @@ def finetune(
     resume: bool = False,
     devices: int = 1,
     physics: PhysicsKind = "auto",
+    workers: WorkersGiven = None,
     log: LogTarget = "tensorboard",
     callbacks: Sequence[Callback] = (),
     quiet: bool = False,
@@ -83,6 +85,7 @@ def finetune(
     resume: bool = False,
     devices: int = 1,
     physics: PhysicsKind = "auto",
+    workers: WorkersGiven = None,
     log: LogTarget = "tensorboard",
     callbacks: Sequence[Callback] = (),
     quiet: bool = False,
@@ -113,6 +116,8 @@ def finetune(
     - `devices`: the number of devices, over which the tasks and their seeds are spread. The number of tasks times seeds
       must be a multiple of `devices`.
     - `physics`: the engine that steps a class of MuJoCo models: `"cpu"`, `"gpu"` or `"auto"` (see `mujoco_class`).
+    - `workers`: the workers of a class of Gymnasium environments: a number of processes, or "ray" or "ray:64" for
+      actors of a Ray cluster (docs/scaling.md). By default they are those that the class was made with.
     - `log`: the program that metrics are written for, besides metrics.jsonl: `"tensorboard"`, `"wandb"` (Weights &
       Biases) or `"none"`.
     - `callbacks`: functions that are called after every iteration with a `FinishedStep`. They can stop the run.
@@ -151,7 +156,8 @@ def finetune(
     if environment_class is None:
         environment_class = common_class_of_sources(sources)
     config = config or _usual_settings_of_finetune(environment_class, finetuner)
-    plan = _plan_finetune(sources, member, make_class(environment_class, physics=physics), tasks, config, finetuner)
+    made = make_class(environment_class, physics=physics, workers=workers)
+    plan = _plan_finetune(sources, member, made, tasks, config, finetuner)
     check_device_count(devices, plan.environment_class, {"tasks times seeds": plan.rows})
     other = "" if finetuner.name == DEFAULT else name_as_path(finetuner.name)
     where = name_as_path(plan.member, plan.environment_class.names)

@@ -2,7 +2,8 @@
 
 import dataclasses
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,16 @@ from alphamepol.algorithms.finetuning.finetuner_names import DEFAULT
 from alphamepol.algorithms.finetuning.iteration import Plan, run_finetuning_iteration, start_finetuning_iterations
 from alphamepol.algorithms.finetuning.records import finetuning_record_lines, summarise_finetuning_records
 from alphamepol.compute.stopwatch import LEARNING, SAMPLING
-from alphamepol.environments.host import HostClass, remark_about_class
-from alphamepol.environments.tasks import stack_tasks
+from alphamepol.environments.host import AnyClass, HostClass, remark_about_class
+from alphamepol.environments.tasks import Task, stack_tasks
 from alphamepol.errors import InputError
 from alphamepol.figures.returns import draw_returns
+from alphamepol.figures.style import ShownFigure
 from alphamepol.figures.tables import finetune_table, iteration_table
+from alphamepol.figures.videos.video import Video
 from alphamepol.files.arrays import pack_arrays
 from alphamepol.files.names import WIDTH, name_as_text
+from alphamepol.notebooks.views import view
 from alphamepol.policies.files import read_policy_file, save_policy
 from alphamepol.policies.policy import Policy, unstack_policies
 from alphamepol.runs.context import RunContext, Way, Work, running_in_context
@@ -45,12 +49,19 @@ class FinetuneRun:
     def __repr__(self) -> str:
         return repr_of_run(self)
 
+    def _repr_html_(self) -> str:
+        return view("run", self)
+
     folder: Path
     """The run folder."""
     label: str
     """The name of the initial policy in figures."""
     summary: dict[str, Any]
     """The content of summary.json: the final numbers of the run (docs/finetuning.md)."""
+    environment_class: AnyClass = field(repr=False)
+    """The class in which the policies act."""
+    tasks: Sequence[Task] = field(repr=False)
+    """The tasks, in the order of their numbers."""
 
     @property
     def returns(self) -> Float[np.ndarray, "tasks iterations"]:
@@ -65,9 +76,26 @@ class FinetuneRun:
         - `task`: the number of the task, from 0 on.
         - `seed`: the seed. The default is the first seed of the run.
         """
+        return read_policy_file(self._policy_file(task, seed))
+
+    def plot(self) -> ShownFigure:
+        """Draw the return along the iterations, as a matplotlib figure: the mean over tasks with its 95 % band."""
+        return draw_returns({self.label: self.returns}, [], None, None)
+
+    def replay(self, task: int = 0, seed: int | None = None, **options: Any) -> Video:
+        """Film the final policy of a task at this task. A notebook shows the result as a moving picture.
+
+        The arguments `task` and `seed` are those of `load_policy`, the others those of `alphamepol.render`.
+        """
+        if not 0 <= task < len(self.tasks):
+            raise InputError(f"task: {task} was given; the run has tasks 0 to {len(self.tasks) - 1}")
+        done = {"environment_class": self.environment_class, "task": self.tasks[task], **options}
+        return view("replay", self._policy_file(task, seed), self.summary["member"], **done)
+
+    def _policy_file(self, task: int, seed: int | None) -> Path:
         first: int = self.summary["seeds"][0]
         name = f"task-{task}-seed-{first if seed is None else seed}.safetensors"
-        return read_policy_file(RunFolder(self.folder).policies / name)
+        return RunFolder(self.folder).policies / name
 
 
 def run_finetuning_from_source(source: Source, plan: Plan, path: Path, way: Way) -> FinetuneRun:
@@ -110,7 +138,7 @@ def run_finetuning_from_source(source: Source, plan: Plan, path: Path, way: Way)
     summary = folder.read_summary()
     if len(summary["tasks"]) != len(plan.tasks):
         raise InputError(f"run: {folder.summary} has {len(summary['tasks'])} tasks instead of {len(plan.tasks)}")
-    return FinetuneRun(folder.path, source.label, summary)
+    return FinetuneRun(folder.path, source.label, summary, environment_class, plan.tasks)
 
 
 def _run_finetuning(source: Source, plan: Plan, context: RunContext) -> None:
@@ -137,6 +165,7 @@ def _run_finetuning(source: Source, plan: Plan, context: RunContext) -> None:
         policies=policies_of,
         show=iteration_table,
         labels=("task", "seed"),
+        charted=("return",),
         summarised={"return": float},
     )
     state, iterations = run_loop(loop, context)

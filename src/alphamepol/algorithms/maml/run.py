@@ -60,6 +60,7 @@ def run_maml(
         policies=policies_of,
         show=meta_iteration_table,
         labels=("seed",),
+        charted=("return_before", "return_after"),
         summarised={"return_before": float, "return_after": float},
     )
     state, iterations = run_loop(loop, context)

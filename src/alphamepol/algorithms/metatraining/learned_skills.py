@@ -11,6 +11,7 @@ from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.errors import InputError
 from alphamepol.files.arrays import pack_arrays
+from alphamepol.files.reading import ODD
 from alphamepol.policies.networks import Network
 from alphamepol.policies.shape import policy_shape
 from alphamepol.runs.folder import RunFolder
@@ -33,7 +34,7 @@ def load_learned_skills(folder: RunFolder, environment_class: EnvironmentClass) 
         config = settings_from_dict(MetatrainConfig, described["config"])
         config.check()
         seeds = [int(seed) for seed in folder.read_summary()["seeds"]]
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except ODD as error:
         raise InputError(f"diayn: {folder.path} is not a run of DIAYN ({error})") from error
     if config.method != "diayn":
         raise InputError(f"diayn: {folder.path} is a run of {config.label}; name a run of DIAYN")

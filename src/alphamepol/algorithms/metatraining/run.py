@@ -2,9 +2,11 @@
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from alphamepol.algorithms.diayn.run import run_diayn
 from alphamepol.algorithms.diayn.skills import SkillTasks
@@ -21,8 +23,12 @@ from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.make import make_class
 from alphamepol.environments.registry import registered_name
 from alphamepol.errors import InputError
+from alphamepol.figures.curves import draw_adaptation_curves, draw_discriminability_curve
+from alphamepol.figures.style import ShownFigure
 from alphamepol.figures.tables import metatrain_table
+from alphamepol.figures.videos.video import Video
 from alphamepol.files.names import WIDTH, name_as_text
+from alphamepol.notebooks.views import view
 from alphamepol.policies.policy import Policy
 from alphamepol.runs.callbacks import Callback
 from alphamepol.runs.context import RunContext, Way, Work, running_in_context
@@ -41,6 +47,9 @@ class MetatrainRun:
     def __repr__(self) -> str:
         return repr_of_run(self)
 
+    def _repr_html_(self) -> str:
+        return view("run", self)
+
     folder: Path
     """The run folder."""
     summary: dict[str, Any]
@@ -49,6 +58,26 @@ class MetatrainRun:
     """The trained policies by seed.
     DIAYN has a policy for each skill and seed. These policies are numbered from 0: first come the policies of the
     first skill for every seed, then those of the second skill, and so on."""
+    environment_class: EnvironmentClass = field(repr=False)
+    """The class that the policies were trained on."""
+
+    def plot(self) -> ShownFigure:
+        """Draw the return before and after the inner step, or how well skills can be told apart, along the run.
+
+        Returns a matplotlib figure.
+        """
+        summary = self.summary
+        if "discriminability" in summary:
+            return draw_discriminability_curve(np.array(summary["discriminability"]), summary["skills"], None)
+        before, after = (np.array(summary[f"return_{when}"]) for when in ("before", "after"))
+        return draw_adaptation_curves(before, after, None)
+
+    def replay(self, member: str | int | Sequence[str | int] | None = None, **options: Any) -> Video:
+        """Film the policies while they act. A notebook shows the result as a moving picture.
+
+        `member` is a member or a list of members. The other arguments are those of `alphamepol.render`.
+        """
+        return view("replay", self.folder, member, environment_class=self.environment_class, **options)
 
 
 def metatrain(
@@ -151,7 +180,7 @@ def metatrain(
             work, precision = _work_of_metatraining_run(environment_class, config, run_folder), config.matmul_precision
             with running_in_context(run_folder, work, way, precision=precision) as context:
                 _run_metatraining(environment_class, config, drawing, context, work)
-    return MetatrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies())
+    return MetatrainRun(run_folder.path, run_folder.read_summary(), run_folder.load_policies(), environment_class)
 
 
 def _work_of_metatraining_run(environment_class: EnvironmentClass, config: MetatrainConfig, folder: RunFolder) -> Work:
