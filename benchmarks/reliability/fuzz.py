@@ -62,7 +62,7 @@ def random_line(chance: random.Random) -> list[str]:
     else:
         words += [class_name]
     if chance.random() < 0.5 and command != "finetune":
-        words += ["--preset", chance.choice(("quick", "paper", "own", "authors", "fast"))]
+        words += ["--preset", chance.choice(("quick", "paper", "own", "authors", "large", "fast"))]
     fields = dataclasses.fields(KINDS[command])
     for field in chance.sample(fields, chance.randrange(1, 7)):
         name = field.name.replace("_", "-")

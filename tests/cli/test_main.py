@@ -139,6 +139,9 @@ def test_classes_lists_members_and_spaces(capsys) -> None:
         ("--preset=quick multigrid", ("quick", "multigrid")),
         ("--preset quick gridworld-slope --preset authors", ("authors", "gridworld-slope")),
         ("gridworld-counterexample", ("paper", "gridworld-counterexample")),
+        ("minigrid --preset large", ("large", "minigrid")),
+        ("multigrid --folder large", ("paper", "multigrid")),
+        ("multigrid --folder large --preset quick", ("quick", "multigrid")),
     ],
 )
 def test_the_preset_and_the_class_decide_the_settings_not_other_words(words: str, expected: tuple[str, str]) -> None:

@@ -34,8 +34,8 @@ CLAIMS = {
     *("slope-everywhere", "slope-finetune", "multigrid-explore", "multigrid-finetune", "ant-explore", "ant-finetune"),
     *("minigrid-finetune", "meta", "meta-adapts", "counter-grid", "counter-minigrid", "baseline"),
 }
-SEEDS = {"counter-grid": 4, "baseline": 4, "counter-minigrid": 8}
-"""The seeds of pre-training in the paper, for claims with other than ten."""
+SEEDS = {"counter-grid": 4, "baseline": 16, "counter-minigrid": 8}
+"""The seeds of pre-training at the scale of the paper, for claims with other than ten."""
 RUN = Pretraining("gridworld-slope", PretrainConfig())
 
 
@@ -226,6 +226,7 @@ def test_the_numbers_stand_beside_the_verdict() -> None:
 def test_less_than_half_of_what_was_planned_decides_nothing() -> None:
     claim = Claim("id", "says", (claim_greater(HIGH, LOW),))
     assert decide_claim(claim, Everything("60 of 100 epochs", 0.6)).verdict == "holds"
+    assert decide_claim(claim, Everything("3 of 6 seeds", 0.5)).verdict == "holds"
     little = decide_claim(claim, Everything("30 of 100 epochs", 0.3))
     assert little.verdict == "undecided"
     assert little.parts[0].found.value == pytest.approx(1.0)
@@ -316,7 +317,12 @@ class World:
         if planned.command == "gradient-variance":
             large, small = (2 + noise).tolist(), (1 - noise).tolist()
             with_b, without = (large, small) if self.mirrored else (small, large)
-            return {"variance_with_baseline": with_b, "variance_without": without}, None
+            along = {
+                name: np.transpose([values] * len(planned.checkpoints)).tolist()
+                for name, values in (("with_baseline", with_b), ("without", without))
+            }
+            final = {"variance_with_baseline": with_b, "variance_without": without}
+            return final | {f"action_mean_variance_{name}": values for name, values in along.items()}, None
         return self._explored(planned, noise)
 
     def _returns(self, planned):
@@ -402,6 +408,58 @@ def test_the_paper_scale_has_the_papers_seeds() -> None:
             for run in claim.runs:
                 if run.command == "pretrain" and not run.config.probabilities:
                     assert run.config.seeds == SEEDS.get(claim.id, 10)
+
+
+@pytest.mark.parametrize("scale", ["quick", "paper"])
+def test_a_run_is_planned_with_the_same_settings_by_all_experiments(scale) -> None:
+    """Two runs of one name would be done twice, and one policy would replace the other among the released ones."""
+    runs = choose_from_catalogue(catalogue_of_experiments(Scale(scale)), ["all"])[1]
+    names = [run.name for run in runs]
+    assert len(names) == len(set(names))
+
+
+def test_every_policy_meets_every_task_of_minigrid(claims) -> None:
+    for run in claims["minigrid-finetune"].runs:
+        assert run.command != "finetune" or (run.config.seeds, run.config.tasks) == (10, 13)
+
+
+def test_the_slope_everywhere_is_decided_from_both_starts(claims) -> None:
+    runs = claims["slope-everywhere"].runs
+    assert [(run.class_name, run.config.alpha) for run in runs[:4]] == [
+        (run.class_name, run.config.alpha) for run in runs[4:]
+    ]
+    assert {run.config.initial_mean for run in runs[:4]} == {(-0.2, 0.2)}
+    assert {run.config.initial_mean for run in runs[4:]} == {(0.0, 0.0)}
+    assert all(run.name.endswith("-natural-start") and run.label.endswith(", natural start") for run in runs[4:])
+    says = [statement.says for statement in claims["slope-everywhere"].statements]
+    assert len(set(says)) == 4
+    assert ["from the natural start" in one for one in says] == [False, False, True, True]
+    assert claims["slope-everywhere"].earlier.statements == claims["slope-everywhere"].statements[:2]
+
+
+def test_an_earlier_reading_has_figures_while_runs_of_the_new_one_are_missing(claims) -> None:
+    class PaperStart(Everything):
+        def find(self, planned):
+            return None if planned.config.initial_mean == (0.0, 0.0) else super().find(planned)
+
+    decision = decide_claim(claims["slope-everywhere"], PaperStart(fill=World()))
+    assert (decision.verdict, decision.earlier.verdict, decision.was_run) == ("undecided", "holds", True)
+    assert not decide_claim(claims["slope-everywhere"], Nothing()).was_run
+
+
+def test_the_variance_along_training_is_that_of_the_variants_own_gradient(claims) -> None:
+    (performance, variance) = claims["baseline"].statements
+    assert [quantity.run.config.baseline for _, quantity in performance.terms] == [True, False]
+    summary = {
+        "action_mean_variance_with_baseline": [[1.0, np.e**2], [np.e, np.e]],
+        "action_mean_variance_without": [[np.e**4, 1.0], [np.e**3, np.e**5]],
+    }
+    found = {}
+    for _, quantity in variance.terms:
+        assert quantity.run.checkpoints == (60, 120, 180, 240, 300)
+        stored = Everything(fill=lambda _: (summary, None)).find(quantity.run)
+        found[quantity.run.config.baseline] = quantity.read(stored).values.tolist()
+    assert found == {True: pytest.approx([1.0, 1.0]), False: pytest.approx([2.0, 4.0])}
 
 
 def test_a_claim_takes_only_the_runs_that_it_needs() -> None:

@@ -100,7 +100,7 @@ def test_what_began_from_policies_that_were_not_kept_says_so(done, capsys) -> No
     assert main(["reproduce", "slope-finetune", "--dry-run", "--folder", str(done)]) == 0
     assert capsys.readouterr().out.count("policies not kept") == 2
     assert main(["reproduce", "slope-finetune", "--folder", str(done)]) == 1
-    assert "which were not kept; give another --folder to train them" in capsys.readouterr().err
+    assert "which were not kept; give another --folder to do that run again" in capsys.readouterr().err
 
 
 def test_a_figure_that_cannot_be_drawn_does_not_keep_the_page_from_being_written(done, monkeypatch, capsys) -> None:
@@ -123,16 +123,33 @@ def test_interrupted_while_drawing_what_is_done_stays(done, monkeypatch) -> None
         reproduce(["slope-adverse"], "quick", folder=done)
 
 
-def test_the_variance_of_gradients_is_measured(tmp_path) -> None:
+def test_the_variance_of_gradients_is_measured(tmp_path, capsys) -> None:
     folder = tmp_path / "all"
     reproduce(["baseline"], "quick", folder=folder)
-    (path,) = folder.glob("runs/gradient-variance-*on-policy-[0-9a-f]*/summary.json")
+    (path,) = folder.glob("runs/gradient-variance-gridworld-*on-policy-[0-9a-f]*/summary.json")
     summary = json.loads(path.read_text())
     with_b, without = np.array(summary["variance_with_baseline"]), np.array(summary["variance_without"])
     assert with_b.shape == without.shape == (3,)
     assert np.all(with_b > 0)
     assert np.all(with_b != without)
-    assert (folder / "figures/baseline-variance.png").is_file()
+    (path,) = folder.glob("runs/gradient-variance-along-*on-policy-[0-9a-f]*/summary.json")
+    along = json.loads(path.read_text())
+    assert along["checkpoints"] == [1, 2]
+    assert np.shape(along["action_mean_variance_without"]) == (3, 2)
+    for name in ("baseline-variance", "baseline-variance-along-training"):
+        assert (folder / f"figures/{name}.png").is_file()
+
+    # The checkpoints are needed only as long as the measurement is not done.
+    for checkpoints in folder.glob("runs/*/checkpoints"):
+        shutil.rmtree(checkpoints)
+    capsys.readouterr()
+    assert main(["reproduce", "baseline", "--dry-run", "--folder", str(folder)]) == 0
+    assert "not kept" not in capsys.readouterr().out
+    shutil.rmtree(path.parent)
+    assert main(["reproduce", "baseline", "--dry-run", "--folder", str(folder)]) == 0
+    assert capsys.readouterr().out.count("checkpoints not kept") == 1
+    assert main(["reproduce", "baseline", "--folder", str(folder)]) == 1
+    assert "it needs the checkpoints of" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(

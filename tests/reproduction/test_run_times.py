@@ -45,6 +45,7 @@ def test_more_work_takes_longer(tmp_path) -> None:
     ]
     assert all(1 < clock.seconds(run) < 1e7 for run in others)
     assert clock.seconds(GradientVariance(RUN, 50)) > clock.seconds(GradientVariance(RUN, 10))
+    assert clock.seconds(GradientVariance(RUN, 10, (20, 40))) == clock.seconds(GradientVariance(RUN, 20))
 
 
 def test_runs_that_are_done_here_correct_it(tmp_path) -> None:

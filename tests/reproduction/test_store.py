@@ -76,7 +76,7 @@ def test_a_run_is_found_whatever_its_folder_is_called(store) -> None:
 
 
 def test_what_does_not_decide_what_is_learned_does_not_count(store) -> None:
-    write(store, "run", changed(PLANNED, checkpoint_every=3, evaluation_batches=7))
+    write(store, "run", changed(PLANNED, checkpoint_every=3, keep_checkpoints="all", evaluation_batches=7))
     assert store.is_done(PLANNED)
     for other in ({"learning_rate": 2e-5}, {"alpha": 0.3}, {"seed": 1}, {"epochs": 101}):
         assert not store.is_done(changed(PLANNED, **other))
@@ -171,6 +171,12 @@ def test_meta_training_is_known_by_its_skills_and_gradients_by_their_policies(st
     write(store, "variance", variance, init="before", batches=10)
     assert store.is_done(variance)
     assert not store.is_done(GradientVariance(PLANNED, 11))
+    along = GradientVariance(PLANNED, 10, (50, 100))
+    assert not store.is_done(along)
+    write(store, "along", along, init="before", batches=10, checkpoints=[50, 100])
+    assert store.is_done(along)
+    assert store.place_of(variance).name == "variance"
+    assert not store.is_done(GradientVariance(PLANNED, 10, (100,)))
 
 
 def test_a_run_that_began_from_a_longer_one_is_another(store) -> None:

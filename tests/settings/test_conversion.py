@@ -71,6 +71,16 @@ def test_authors_presets_keep_14_of_40_minibatches() -> None:
     assert preset("authors", "multigrid") == preset("paper", "multigrid")
 
 
+def test_large_presets_have_more_trajectories_and_nothing_else() -> None:
+    for name, trajectories in (("minigrid", 1600), ("ant-stairs", 1200)):
+        assert preset("large", name) == dataclasses.replace(preset("paper", name), trajectories=trajectories)
+        preset("large", name).check()
+    with pytest.raises(InputError, match="preset: multigrid has no large preset; choose paper, authors, quick or own"):
+        preset("large", "multigrid")
+    with pytest.raises(InputError, match="preset: the paper has no settings for a class of your own"):
+        preset("large")
+
+
 def test_every_class_has_presets_that_pass_the_checks() -> None:
     for name in registered_class_names():
         for which in ("paper", "authors", "quick"):

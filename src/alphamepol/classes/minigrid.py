@@ -45,6 +45,8 @@ ENTRY = ClassEntry(
         "paper": (PAPER, FINETUNING, METATRAINING),
         # The scripts of the authors use the worst 6 of 20 mini-batches. Their other values are those of the paper.
         "authors": (dataclasses.replace(PAPER, alpha=0.3, gradient_share=0.3),),
+        # The noise of the gradient limits what an epoch learns here. It has 16 times the paper's mini-batches.
+        "large": (dataclasses.replace(PAPER, trajectories=1600),),
         "miniature": (
             dataclasses.replace(
                 quick_alphamepol_preset(PAPER), epochs=30, trajectories=50, hidden=(32,), learning_rate=1e-4

@@ -3,7 +3,8 @@
 import dataclasses
 import errno
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -81,11 +82,8 @@ def _parse_main_arguments(arguments: list[str]) -> Any:
     class_name = next(
         (word for word in words[1:] if word in registered_class_names() or ".py:" in word), "gridworld-slope"
     )
-    asked: list[Preset] = [known for known in get_args(Preset) if known in words]
-    usual = usual_preset(class_name)
-    # A preset that the class does not have is passed over here. The second parse refuses it.
     defaults = Defaults(
-        preset(usual if usual == "own" and asked != ["quick"] else (asked or [usual])[0], class_name),
+        _guess_preset_in_main(words, class_name),
         finetuning_preset(class_name, next((word for word in words if word in FINETUNERS), DEFAULT)),
         metatraining_preset("quick" if "quick" in words else "paper", class_name),
     )
@@ -104,6 +102,18 @@ def _parse_main_arguments(arguments: list[str]) -> Any:
     else:
         return parsed
     return _parse_main_with_defaults(arguments, defaults)
+
+
+def _guess_preset_in_main(words: Sequence[str], class_name: str) -> PretrainConfig:
+    """Return the settings of the first preset among the words that the class has, else those of its usual preset.
+
+    A preset that the class does not have is passed over here. The second parse refuses it.
+    """
+    asked: list[Preset] = [known for known in get_args(Preset) if known in words]
+    for name in asked:
+        with suppress(InputError):
+            return preset(name, class_name)
+    return preset(usual_preset(class_name), class_name)
 
 
 @dataclass(frozen=True)

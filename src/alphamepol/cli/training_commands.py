@@ -44,6 +44,7 @@ class Pretrain:
     """The settings of all options that are not given:
     paper: the settings of the paper, with ten seeds;
     authors: like paper, with the values of the authors' scripts where the two differ;
+    large: like paper, with many times the trajectories of an epoch, for minigrid and ant-stairs;
     quick: a small run with one seed, which takes about a minute on two cores;
     own: settings for a class that the paper does not have.
     If it is not given, paper is used for the classes of the paper, and own for all others."""

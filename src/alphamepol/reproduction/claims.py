@@ -221,8 +221,8 @@ class Decision:
 
     @property
     def was_run(self) -> bool:
-        """True if all runs of the claim are in the folder, at least shorter ones."""
-        return not any(part.missing for part in self.parts)
+        """True if all runs of the claim or of its earlier reading are in the folder, at least shorter ones."""
+        return not any(part.missing for part in self.parts) or (self.earlier is not None and self.earlier.was_run)
 
     def to_dict(self) -> dict[str, Any]:
         described = {

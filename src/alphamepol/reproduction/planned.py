@@ -96,13 +96,16 @@ class Pretraining:
     @property
     def name(self) -> str:
         only = [] if self.member_alone is None else [f"only-{self.member_alone}"]
+        start = ["natural-start"] if planned_from_natural_start(self.config) else []
         update = [] if self.config.update == "off-policy" else ["on-policy" + ("" if self.config.baseline else "-no-b")]
         memory = [] if self.config.memory == "none" else [self.config.memory]
-        return "-".join([self.class_name, f"alpha-{self.config.alpha:g}", *memory, *only, *update])
+        return "-".join([self.class_name, f"alpha-{self.config.alpha:g}", *memory, *only, *start, *update])
 
     @property
     def label(self) -> str:
-        return ALONE if self.member_alone is not None else self.config.label
+        if self.member_alone is not None:
+            return ALONE
+        return f"{self.config.label}, natural start" if planned_from_natural_start(self.config) else self.config.label
 
     @property
     def member_alone(self) -> int | None:
@@ -225,13 +228,16 @@ class Finetuning:
 
 @dataclass(frozen=True)
 class GradientVariance:
-    """The variance of the on-policy gradient from batch to batch, for the final policies of the run `init`.
+    """The variance of the on-policy gradient from batch to batch, for policies of the run `init`.
 
     It is measured with the baseline and without it, on the same batches.
     """
 
     init: Pretraining
     batches: int
+    checkpoints: tuple[int, ...] = ()
+    """The numbers of epochs after which `init` saved the measured policies; empty if its final policies are measured.
+    """
 
     command: str = field(default="gradient-variance", init=False)
     member_alone: None = field(default=None, init=False)
@@ -246,7 +252,7 @@ class GradientVariance:
 
     @property
     def name(self) -> str:
-        return f"gradient-variance-{self.init.name}"
+        return f"gradient-variance-{'along-' if self.checkpoints else ''}{self.init.name}"
 
     @property
     def label(self) -> str:
@@ -258,13 +264,22 @@ class GradientVariance:
 
     @property
     def identity(self) -> Identity:
-        parts = {"init": self.init.identity, "batches": self.batches}
+        parts: dict[str, Any] = {"init": self.init.identity, "batches": self.batches}
+        if self.checkpoints:
+            parts["checkpoints"] = list(self.checkpoints)
         return identity_of_planned_run(self.command, self.class_name, self.config, parts)
 
     def do(self, folder: Path, find: FindFolder) -> None:
         from alphamepol.reproduction.measurements import gradient_variance_measurement
 
-        gradient_variance_measurement(find(self.init), self.class_name, self.config, self.batches, folder)
+        gradient_variance_measurement(
+            find(self.init), self.class_name, self.config, self.batches, folder, self.checkpoints
+        )
+
+
+def planned_from_natural_start(config: PretrainConfig) -> bool:
+    """Return True if the mean of the policy is regressed to standing still, which is the natural start."""
+    return config.initial_mean != "none" and not any(config.initial_mean)
 
 
 def member_planned_alone(probabilities: Sequence[float]) -> int | None:
@@ -280,7 +295,9 @@ def identity_of_planned_run(
     Settings with default values are left out, so that a field that is added later does not change old identities.
     """
     parts = parts or {}
-    ignored = ["checkpoint_every", "diagnostics"] + (["evaluation_batches"] if command != "untrained" else [])
+    ignored = ["checkpoint_every", "keep_checkpoints", "diagnostics"]
+    if command != "untrained":
+        ignored.append("evaluation_batches")
     if command == "finetune" and parts["init"] != "random":
         ignored += OF_RANDOM
     changed = {}

@@ -22,7 +22,12 @@ from alphamepol.reproduction.catalogue import catalogue_of_experiments, choose_f
 from alphamepol.reproduction.claims import Claim, Decision, decide_claim
 from alphamepol.reproduction.experiment import Experiment
 from alphamepol.reproduction.launched.tasks import do_reproduced_run, tasks_of_planned_runs, words_of_reproduced_run
-from alphamepol.reproduction.planned import Metatraining, Planned, Pretraining
+from alphamepol.reproduction.planned import (
+    GradientVariance,
+    Metatraining,
+    Planned,
+    Pretraining,
+)
 from alphamepol.reproduction.report.own_runs import report_runs
 from alphamepol.reproduction.report.page import write_report
 from alphamepol.reproduction.run_times import Clock
@@ -33,7 +38,7 @@ from alphamepol.reproduction.scale import (
     read_reproduction_scale,
     reproduction_scale_file,
 )
-from alphamepol.reproduction.store import Store, stored_run_has_products
+from alphamepol.reproduction.store import Store, checkpoints_not_in_stored_run, stored_run_has_products
 from alphamepol.runs.folder import RunFolder, default_run_folder
 from alphamepol.runs.interrupts import Interrupts, interrupts
 from alphamepol.runs.progress import duration
@@ -220,10 +225,21 @@ def _hindrance_to_reproduce(run: Planned, store: Store, failed: set[Planned]) ->
     for needed in run.needs:
         if needed in failed:
             return f"it needs {needed.name}"
-        place = store.place_of(needed)
-        if store.is_done(needed) and not stored_run_has_products(place):
-            return f"it needs the policies of {place}, which were not kept; give another --folder to train them"
+        if products := _products_not_kept(run, needed, store):
+            place = store.place_of(needed)
+            cure = "give another --folder to do that run again"
+            return f"it needs the {products} of {place}, which were not kept; {cure}"
     return None
+
+
+def _products_not_kept(run: Planned, needed: Planned, store: Store) -> str:
+    """Return which products of a finished run are needed but were not kept: its policies or its checkpoints."""
+    if not store.is_done(needed):
+        return ""
+    if not stored_run_has_products(store.place_of(needed)):
+        return "policies"
+    wanted = run.checkpoints if isinstance(run, GradientVariance) else ()
+    return "checkpoints" if checkpoints_not_in_stored_run(store.place_of(needed), wanted) else ""
 
 
 def _say_of_reproduction(console: Console, sentences: Sequence[str]) -> None:
@@ -257,8 +273,8 @@ def _sentences_about_undecided(decisions: Sequence[Decision]) -> list[str]:
 def _state_of_run_to_reproduce(run: Planned, store: Store) -> str:
     if store.is_done(run):
         return "done"
-    if _hindrance_to_reproduce(run, store, set()):
-        return "policies not kept"
+    if not_kept := [products for needed in run.needs if (products := _products_not_kept(run, needed, store))]:
+        return f"{not_kept[0]} not kept"
     if (store.place_of(run) / "config.json").is_file():
         return "begun"
     shorter = store.find(run)

@@ -120,7 +120,9 @@ def _work_for_run_time(cost: StepCost, config: AnyConfig, identity: Identity) ->
         return 181 * steps * row, 0.0, 0
     if command == "untrained":
         return 0.0, 0.0, config.evaluation_batches * config.batch * config.horizon * config.seeds * 2
-    epochs = identity["batches"] if command == "gradient-variance" else config.epochs
+    epochs = config.epochs
+    if command == "gradient-variance":
+        epochs = identity["batches"] * max(1, len(identity.get("checkpoints", [])))
     steps = epochs * config.trajectories * config.horizon * config.seeds
     return learning_passes(config) * steps * row, 0.0, steps
 

@@ -26,6 +26,7 @@ from alphamepol.reproduction.planned import (
     hash_of_planned_run,
     identity_of_planned_run,
 )
+from alphamepol.runs.checkpoints import saved_checkpoints
 from alphamepol.runs.description import Number
 from alphamepol.runs.folder import RunFolder
 from alphamepol.settings.conversion import settings_from_dict
@@ -47,6 +48,7 @@ DESCRIBED: dict[str, Any] = {
     "init": str | None,
     "diayn": str | None,
     "batches": int,
+    "checkpoints": list[int],
     "command_line": str,
     "versions": dict[str, Any],
     "commit": str | None,
@@ -190,6 +192,12 @@ def stored_run_has_products(folder: Path) -> bool:
     return any(any((folder / name).glob("*.safetensors")) for name in ("policy", "discriminator"))
 
 
+def checkpoints_not_in_stored_run(folder: Path, wanted: Sequence[int]) -> list[int]:
+    """Return those of the wanted checkpoints of pre-training that a folder does not have, as numbers of epochs."""
+    saved = saved_checkpoints(RunFolder(folder).checkpoints, "epoch")
+    return [number for number in wanted if number not in saved]
+
+
 def read_stored_runs(folders: Sequence[Path]) -> list[Stored]:
     """Read runs from their folders; they need not belong to a reproduction."""
     described = dict(zip(_places_of_stored_runs(folders), map(_read_stored_description, folders), strict=True))
@@ -272,7 +280,8 @@ def _identity_of_stored_run(
     """
     description = described[place]
     config = settings_from_dict(CONFIGS[description["command"]], description["config"])
-    parts: dict[str, Any] = {part: description[part] for part in ("member", "batches") if part in description}
+    named = ("member", "batches", "checkpoints")
+    parts: dict[str, Any] = {part: description[part] for part in named if part in description}
     after = (*after, place)
     for part in ("init", "diayn"):
         given = description.get(part)

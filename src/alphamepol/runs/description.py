@@ -74,6 +74,7 @@ _OF_EACH_SEED = {
         "return_after",
     ),
     *("variance_with_baseline", "variance_without"),
+    *("action_mean_variance_with_baseline", "action_mean_variance_without"),
 }
 """The parts that have an entry for each seed, if a summary has them."""
 

@@ -11,7 +11,7 @@ from alphamepol.files.json_files import read_config_json
 from alphamepol.files.reading import ODD
 from alphamepol.settings.conversion import settings_from_dict
 
-Preset = Literal["paper", "authors", "quick", "own"]
+Preset = Literal["paper", "authors", "large", "quick", "own"]
 
 # A mini-batch has 20 trajectories instead of the paper's 5. In some environments, such as a pendulum, every trajectory
 # follows an orbit of its own. With 5 trajectories most neighbours of a particle are then from its own trajectory, and
@@ -46,6 +46,8 @@ def preset(name: Preset, environment_class: str | Named | None = None) -> Pretra
         - `"paper"`: the settings in the paper's table, with ten seeds. Only classes with a name have this preset.
         - `"authors"`: like `"paper"`, but with the values of the authors' published scripts where they differ. Only
           the paper's classes have this preset.
+        - `"large"`: like `"paper"`, but with many times the trajectories of an epoch, in mini-batches of the same size.
+          An epoch takes longer and its gradient has less noise. Only `minigrid` and `ant-stairs` have this preset.
         - `"quick"`: a small network, fewer samples, a higher learning rate and one seed, which takes a minute on two
           cores.
         - `"own"`: the settings for a class of your own, whose units are not known, with one seed.
@@ -58,8 +60,8 @@ def preset(name: Preset, environment_class: str | Named | None = None) -> Pretra
 
     **Raises**
 
-    - `InputError`: if no preset has this name, or if `"paper"` or `"authors"` is asked for and the paper does not have
-      the class.
+    - `InputError`: if no preset has this name, if `"paper"`, `"authors"` or `"large"` is asked for and the paper does
+      not have the class, or if `"large"` is asked for and the class does not have it.
 
     **Example**
 
@@ -74,7 +76,7 @@ def preset(name: Preset, environment_class: str | Named | None = None) -> Pretra
     """
     class_name = "a class of your own" if environment_class is None else registered_name(environment_class)
     if name not in get_args(Preset):
-        raise InputError(f"preset: {name!r} is not known; choose paper, authors, quick or own")
+        raise InputError(f"preset: {name!r} is not known; choose paper, authors, large, quick or own")
     entry = find_registered_class(class_name)
     paper = entry and entry.settings("paper", PretrainConfig)
     if name == "own" or (name == "quick" and paper is None):
@@ -83,7 +85,10 @@ def preset(name: Preset, environment_class: str | Named | None = None) -> Pretra
         raise InputError(f"preset: the paper has no settings for {class_name}; choose own or quick")
     if name == "quick":
         return quick_alphamepol_preset(paper)
-    return (entry.settings("authors", PretrainConfig) if name == "authors" else None) or paper
+    found = entry.settings(name, PretrainConfig)
+    if name == "large" and found is None:
+        raise InputError(f"preset: {class_name} has no large preset; choose paper, authors, quick or own")
+    return found or paper  # the scripts of the authors differ from the paper in some classes only
 
 
 def usual_preset(class_name: str) -> Preset:

@@ -148,7 +148,7 @@ class Worlds:
         sizes = {one.name: count for one in differing if one.owner == "model"}
         self._model: Any = mujoco_warp.put_model(first, batch_sizes=sizes)
         self._model.opt.warn_overflow = 0
-        self._data: Any = mujoco_warp.make_data(first, nworld=count)
+        self._data: Any = mujoco_warp.make_data(first, nworld=count, njmax=_rows_of_constraints(first))
         self.troubles = wp.zeros(len(models), dtype=int)
         self._gathered = [self._prepare(one, count) for one in differing]
         state = 1 + first.nq + first.nv + first.na
@@ -201,6 +201,21 @@ class Worlds:
         rows = np.ascontiguousarray(differing.values).view(np.int32).reshape(len(differing.values), -1)
         table = wp.array(ptr=array.ptr, dtype=int, shape=(count, rows.shape[1]), device=array.device)
         return wp.array(rows, dtype=int), table
+
+
+def _rows_of_constraints(model: Any) -> int:
+    """Return for how many rows of constraints each simulation needs room: for all limits and for many contacts.
+
+    MuJoCo Warp has room for about 48 contacts in each simulation, but by default only for 64 rows in all. With a
+    pyramidal friction cone that is 16 contacts, and it drops the others.
+    """
+    smallest = mujoco_warp.make_data(model, nworld=1)
+    contact = int(max(model.geom_condim.max(initial=1), model.pair_dim.max(initial=1)))
+    if model.opt.cone == mujoco.mjtCone.mjCONE_PYRAMIDAL:
+        contact = max(1, 2 * (contact - 1))
+    others = model.jnt_limited.sum() + model.tendon_limited.sum() + 6 * model.neq
+    others += np.count_nonzero(model.dof_frictionloss) + np.count_nonzero(model.tendon_frictionloss)
+    return max(smallest.njmax, contact * smallest.naconmax + int(others))
 
 
 @wp.kernel

@@ -13,6 +13,7 @@ from alphamepol.reproduction.claims import (
     claimed_final_return,
 )
 from alphamepol.reproduction.experiment import Experiment
+from alphamepol.reproduction.paper import slope_finetuning
 from alphamepol.reproduction.planned import Metatraining
 from alphamepol.reproduction.scale import Scale
 from alphamepol.reproduction.store import Stored
@@ -20,6 +21,10 @@ from alphamepol.reproduction.store import Stored
 CLASSES = ("gridworld-slope", "multigrid")
 MEMBERS = {"gridworld-slope": ("GWS", "GWN"), "multigrid": ("MG0",)}
 ALPHAS = {"gridworld-slope": 0.2, "multigrid": 0.1}
+SEEDS = {"gridworld-slope": slope_finetuning.SEEDS, "multigrid": 3}
+"""The seeds of fine-tuning per task."""
+SEEDS_FROM_DIAYN = 3
+"""The seeds of fine-tuning per task from MAML+DIAYN, which is far below αMEPOL."""
 GROWTH = 0.5
 """The smallest growth of ln q(z|s), in nats, with which discriminability "grows"; with less it "stalls".
 
@@ -33,7 +38,7 @@ def experiment(scale: Scale) -> Experiment:
     both = {name: scale.metatraining(name, "maml-diayn", diayn[name]) for name in CLASSES}
     runs = {
         member: [
-            scale.finetuning(name, member, init)
+            scale.finetuning(name, member, init, seeds=SEEDS_FROM_DIAYN if init is both[name] else SEEDS[name])
             for init in (scale.pretraining(name, alpha=ALPHAS[name]), maml[name], both[name], None)
         ]
         for name in CLASSES

@@ -16,6 +16,8 @@ from alphamepol.reproduction.scale import Scale
 
 CLASS, MEMBERS = "minigrid", ("EasyG", "AdvG")
 PICTURES = {"EasyG": "alphamepol/EasyG-v0", "AdvG": "alphamepol/AdvG-v0"}
+SEEDS = 10
+"""The seeds of fine-tuning per task. The ten policies take turns, so that every policy meets every task."""
 CLEARLY, SLIGHTLY = 0.05, 0.2
 """A difference in return of more than `CLEARLY` is a clear one, and of less than `SLIGHTLY` a slight one."""
 
@@ -24,7 +26,7 @@ def experiment(scale: Scale) -> Experiment:
     risk_averse, neutral = (scale.pretraining(CLASS, alpha=alpha) for alpha in (0.2, 1.0))
     random, alone = scale.untrained(CLASS), [scale.specialist(CLASS, number, 2) for number in range(2)]
     inits = (risk_averse, neutral, None)
-    runs = {member: [scale.finetuning(CLASS, member, init, seeds=5) for init in inits] for member in MEMBERS}
+    runs = {member: [scale.finetuning(CLASS, member, init, seeds=SEEDS) for init in inits] for member in MEMBERS}
     easy, adverse = ([claimed_mean_return(run) for run in runs[member]] for member in MEMBERS)
     last_easy, last_adverse = ([claimed_final_return(run) for run in runs[member]] for member in MEMBERS)
     return Experiment(

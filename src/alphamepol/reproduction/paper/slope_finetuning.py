@@ -6,6 +6,9 @@ from alphamepol.reproduction.experiment import Experiment
 from alphamepol.reproduction.scale import Scale
 
 CLASS, MEMBERS = "gridworld-slope", ("GWS", "GWN")
+SEEDS = 6
+"""The seeds of fine-tuning per task. With three, the interval of a statement here and that of one in `meta` ended so
+near their limits that other resamples gave other verdicts."""
 HIGH = 0.8
 """The smallest return that is high: this share of the goals is reached."""
 NEAR = 0.15
@@ -14,7 +17,7 @@ NEAR = 0.15
 
 def experiment(scale: Scale) -> Experiment:
     inits = [scale.pretraining(CLASS, alpha=0.2), scale.pretraining(CLASS, alpha=1.0), None]
-    runs = {member: [scale.finetuning(CLASS, member, init) for init in inits] for member in MEMBERS}
+    runs = {member: [scale.finetuning(CLASS, member, init, seeds=SEEDS) for init in inits] for member in MEMBERS}
     easy, adverse = ([claimed_final_return(run) for run in runs[member]] for member in MEMBERS)
     return Experiment(
         name="slope-finetuning",

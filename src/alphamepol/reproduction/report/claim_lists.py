@@ -91,7 +91,7 @@ def report_claims_as_markdown(decisions: Sequence[Decision]) -> str:
 
 def _report_earlier_reading(earlier: Decision) -> str:
     return (
-        f"An earlier version of this project read the claim more strictly, and changed the reading after the results "
+        f"An earlier version of this project read the claim differently, and changed the reading after the results "
         f"were known. The earlier reading: {earlier.verdict}. {earlier.claim.says}"
     )
 
