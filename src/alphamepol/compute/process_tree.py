@@ -45,11 +45,14 @@ class WorkerProcess:
     def __init__(self, process: subprocess.Popen[bytes], connection: Connection):
         self.process = process
         self.connection = connection
+        self.owes_answer = False
+        """True if the worker has not answered the last message that it was told."""
         self._ready = select.poll()  # four times as fast as `connection.poll`
         self._ready.register(connection.fileno(), select.POLLIN)
 
     def tell(self, message: Any) -> None:
         """Send a message. Raises a `DeadWorkerError` if the worker has died."""
+        self.owes_answer = True
         try:
             self.connection.send(message)
         except OSError as error:
@@ -62,9 +65,11 @@ class WorkerProcess:
                 for worker in (self, *others):
                     if worker.has_ended():
                         raise _dead_worker(worker)
-            return self.connection.recv()
+            found = self.connection.recv()
         except (EOFError, OSError) as error:
             raise _dead_worker(self) from error
+        self.owes_answer = False
+        return found
 
     def has_ended(self, wait: float = 0.0) -> bool:
         """Return True if the worker has ended, or ends within `wait` seconds."""

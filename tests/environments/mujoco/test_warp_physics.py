@@ -1,7 +1,5 @@
 """Test the engine of MuJoCo Warp against MuJoCo itself, on Warp's CPU device."""
 
-from functools import partial
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -129,14 +127,22 @@ def test_a_world_that_is_lost_is_told_and_the_others_go_on():
     assert member.engine.take_complaints() == []  # it was told before
 
 
-def test_dropped_contacts_are_noted(monkeypatch):
-    monkeypatch.setattr(mujoco_warp, "make_data", partial(mujoco_warp.make_data, naconmax=1))
+def test_dropped_contacts_are_noted_and_there_is_more_room_from_then_on(monkeypatch):
+    make_data = mujoco_warp.make_data
+    monkeypatch.setattr(mujoco_warp, "make_data", lambda *given, **sizes: make_data(*given, **({"njmax": 8} | sizes)))
     fallen = hopper()
     fallen.add_key(qpos=[0, -1.3, 1.5, 0, 0, 0])  # the hopper lies on the ground
     member = am.mujoco_class({"fallen": fallen}, frame_skip=1, physics="gpu")["fallen"]
     rows = jax.tree.map(lambda leaf: leaf[None], (member, member.start))
-    step_all(*rows, jnp.zeros((1, 3)))
-    assert member.engine.take_complaints() == [(0, "contacts")]
+    complaints = []
+    for _ in range(4):
+        reached = step_all(*rows, jnp.zeros((1, 3)))
+        complaints.append(member.engine.take_complaints())
+    assert complaints[0] == [(0, "room")]
+    assert complaints[-1] == []
+    monkeypatch.undo()
+    expected = step_all(rows[0].with_physics("cpu"), rows[1], jnp.zeros((1, 3)))
+    np.testing.assert_allclose(reached.qpos, expected.qpos, atol=1e-5)
 
 
 def test_models_that_warp_cannot_step_together_are_stepped_on_the_cpu():

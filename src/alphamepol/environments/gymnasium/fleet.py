@@ -223,7 +223,8 @@ def _dismiss_gymnasium_fleet(tree: ProcessTree, shared: SharedBoard, names: list
     for number, worker in asked:
         words, closed = _last_words_in_gymnasium_fleet(worker, end)
         said += words
-        busy = not closed and shared.views and shared.now(number) >= 0
+        # A worker that still owes an answer has not come to its close().
+        busy = not closed and not worker.owes_answer and shared.views and shared.now(number) >= 0
         if busy and worker.has_ended(wait=max(0.0, end - time.monotonic())) and not tree.killed:
             said.append((shared.now(number), f"its close() ended the worker process ({worker.how_it_ended()})", True))
     tree.end(max(0.0, end - time.monotonic()))
@@ -239,6 +240,7 @@ def _last_words_in_gymnasium_fleet(worker: WorkerProcess, end: float) -> tuple[l
             found += said
             if command == "close":
                 return found, True
+            worker.owes_answer = False
     return found, False
 
 

@@ -86,6 +86,11 @@ COMPLAINTS: dict[str, tuple[bool, str]] = {
         "a simulation had more contacts than there was room for, and some were dropped; give the model more memory "
         '(<size memory="…"/>)',
     ),
+    "room": (
+        False,
+        "a simulation had more contacts than there was room for on the GPU, and some were dropped; from now on there "
+        "is room for twice as many",
+    ),
     "memory": (
         True,
         'a simulation needed more memory than its model gives; give the model more (<size memory="…"/>)',

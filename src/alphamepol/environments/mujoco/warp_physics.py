@@ -59,6 +59,7 @@ class WarpPhysics:
         self.models = list(models.values())
         self._frame_skip = frame_skip
         self._worlds: dict[int, Worlds] = {}
+        self._room = 1
         self._programs: dict[int, Any] = {}
         with wp.ScopedDevice("cpu"):
             self._differing = _differing_warp_fields(models)
@@ -105,7 +106,7 @@ class WarpPhysics:
             ):
                 if count not in self._worlds:
                     with wp.ScopedDevice(numbers.device):
-                        self._worlds[count] = Worlds(self.models, self._differing, count, self._frame_skip)
+                        self._worlds[count] = Worlds(self.models, self._differing, count, self._frame_skip, self._room)
                 self._worlds[count].step(numbers, packed, controls, reached)
 
             model = self.models[0]
@@ -123,8 +124,12 @@ class WarpPhysics:
         for worlds in self._worlds.values():
             troubles = worlds.troubles.numpy().copy()  # on a CPU, the array would be a view
             worlds.troubles.zero_()
-            for kind, bit in (("diverged", DIVERGED), ("contacts", DROPPED)):
+            for kind, bit in (("diverged", DIVERGED), ("room", DROPPED)):
                 found |= {(int(number), kind) for number in np.flatnonzero(troubles & bit)}
+        if any(kind == "room" for _, kind in found):
+            # Room costs time, so that there is not more of it from the start.
+            self._room *= 2
+            self._worlds.clear()
         return sorted(found)
 
 
@@ -142,13 +147,17 @@ class Differing:
 class Worlds:
     """Simulations that are stepped together: a model and data of MuJoCo Warp, and the CUDA graph of a control step."""
 
-    def __init__(self, models: Sequence[Any], differing: Sequence[Differing], count: int, frame_skip: int):
+    def __init__(self, models: Sequence[Any], differing: Sequence[Differing], count: int, frame_skip: int, room: int):
+        """`room` multiplies the numbers of contacts and of rows of constraints for which there is room."""
         first = models[0]
         self._frame_skip, self._count, self._sensors = frame_skip, count, bool(first.nsensordata)
         sizes = {one.name: count for one in differing if one.owner == "model"}
         self._model: Any = mujoco_warp.put_model(first, batch_sizes=sizes)
         self._model.opt.warn_overflow = 0
-        self._data: Any = mujoco_warp.make_data(first, nworld=count, njmax=_rows_of_constraints(first))
+        self._data: Any = mujoco_warp.make_data(first, nworld=count)
+        if room > 1:
+            sizes = {name: room * getattr(self._data, name) for name in ("naconmax", "njmax")}
+            self._data = mujoco_warp.make_data(first, nworld=count, **sizes)
         self.troubles = wp.zeros(len(models), dtype=int)
         self._gathered = [self._prepare(one, count) for one in differing]
         state = 1 + first.nq + first.nv + first.na
@@ -201,21 +210,6 @@ class Worlds:
         rows = np.ascontiguousarray(differing.values).view(np.int32).reshape(len(differing.values), -1)
         table = wp.array(ptr=array.ptr, dtype=int, shape=(count, rows.shape[1]), device=array.device)
         return wp.array(rows, dtype=int), table
-
-
-def _rows_of_constraints(model: Any) -> int:
-    """Return for how many rows of constraints each simulation needs room: for all limits and for many contacts.
-
-    MuJoCo Warp has room for about 48 contacts in each simulation, but by default only for 64 rows in all. With a
-    pyramidal friction cone that is 16 contacts, and it drops the others.
-    """
-    smallest = mujoco_warp.make_data(model, nworld=1)
-    contact = int(max(model.geom_condim.max(initial=1), model.pair_dim.max(initial=1)))
-    if model.opt.cone == mujoco.mjtCone.mjCONE_PYRAMIDAL:
-        contact = max(1, 2 * (contact - 1))
-    others = model.jnt_limited.sum() + model.tendon_limited.sum() + 6 * model.neq
-    others += np.count_nonzero(model.dof_frictionloss) + np.count_nonzero(model.tendon_frictionloss)
-    return max(smallest.njmax, contact * smallest.naconmax + int(others))
 
 
 @wp.kernel
