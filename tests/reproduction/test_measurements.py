@@ -45,7 +45,7 @@ def run(tmp_path_factory) -> Path:
 
 
 def gradient_of_batch(policy, perceived, actions, entropies, *, baseline: bool) -> GaussianPolicy:
-    """Return (E8') with the baseline and (E9) without it, of one seed, from the log-probability of every single step."""
+    """Return (E8') with the baseline and (E9) without it, of one seed, from the log-probability of each step."""
     tail = sorted(range(len(entropies)), key=lambda number: entropies[number])[:2]  # half of four mini-batches
     threshold = 0.0 if baseline else entropies[tail[-1]]
 

@@ -89,6 +89,8 @@ class Pretraining:
 
     class_name: str
     config: PretrainConfig
+    start: str = ""
+    """The name of the policy's start, if an experiment compares several."""
 
     command: str = field(default="pretrain", init=False)
     needs: tuple[Planned, ...] = field(default=(), init=False)
@@ -96,7 +98,7 @@ class Pretraining:
     @property
     def name(self) -> str:
         only = [] if self.member_alone is None else [f"only-{self.member_alone}"]
-        start = ["natural-start"] if planned_from_natural_start(self.config) else []
+        start = [self.start.replace(" ", "-")] if self.start else []
         update = [] if self.config.update == "off-policy" else ["on-policy" + ("" if self.config.baseline else "-no-b")]
         memory = [] if self.config.memory == "none" else [self.config.memory]
         return "-".join([self.class_name, f"alpha-{self.config.alpha:g}", *memory, *only, *start, *update])
@@ -105,7 +107,7 @@ class Pretraining:
     def label(self) -> str:
         if self.member_alone is not None:
             return ALONE
-        return f"{self.config.label}, natural start" if planned_from_natural_start(self.config) else self.config.label
+        return f"{self.config.label}, {self.start}" if self.start else self.config.label
 
     @property
     def member_alone(self) -> int | None:
@@ -275,11 +277,6 @@ class GradientVariance:
         gradient_variance_measurement(
             find(self.init), self.class_name, self.config, self.batches, folder, self.checkpoints
         )
-
-
-def planned_from_natural_start(config: PretrainConfig) -> bool:
-    """Return True if the mean of the policy is regressed to standing still, which is the natural start."""
-    return config.initial_mean != "none" and not any(config.initial_mean)
 
 
 def member_planned_alone(probabilities: Sequence[float]) -> int | None:

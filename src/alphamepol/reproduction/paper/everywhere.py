@@ -75,7 +75,9 @@ def _everywhere_experiment_statements(scale: Scale, start: str) -> tuple[Stateme
 
 def _everywhere_experiment_run(scale: Scale, class_name: str, alpha: float, start: str) -> Pretraining:
     run, mean = scale.pretraining(class_name, alpha=alpha), STARTS[start]
-    return run if mean is None else dataclasses.replace(run, config=dataclasses.replace(run.config, initial_mean=mean))
+    if mean is None:
+        return run
+    return Pretraining(class_name, dataclasses.replace(run.config, initial_mean=mean), start="natural start")
 
 
 def everywhere_experiment_time_in_south(run: Pretraining, member: str, start: str) -> Quantity:
