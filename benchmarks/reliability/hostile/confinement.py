@@ -235,6 +235,7 @@ WORK = {
     "alphamepol.evaluation.render": ("_film_all",),
     "alphamepol.checking.check": ("diagnose",),
     "alphamepol.algorithms.alphamepol.run": ("measure_exploration",),
+    "alphamepol.launching.launch": ("_executor_of_tasks",),
     "alphamepol.reproduction.measurements": ("untrained_start_policies", "measure_exploration"),
 }
 """The functions with which the work of commands begins, after everything is read."""

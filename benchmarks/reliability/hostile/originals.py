@@ -32,6 +32,8 @@ RUNS = {
     "further": f"{ON_SLOPE} --init slope --checkpoint 2",
 }
 """The commands of the runs, by the names of their folders. Later runs begin from earlier ones."""
+SWEEP = f"sweep gridworld-slope --preset quick {PRETRAINING} --alpha 0.5 1 --memory none last --seeds 2"
+"""The command of the sweep, without its folder."""
 TINY_REPRODUCTION = {"coinciding": "noise"}
 """The settings of the tiny reproduction, besides those of `miniatures.shrink`."""
 ENDING = ("summary.json", "evaluation.safetensors", "policy", "figures", "discriminator")
@@ -67,6 +69,7 @@ def run_original_commands(folder: Path, names: tuple[str, ...]) -> None:
             for to, suffix in (words.split() for words in suffixes):
                 assert main(["export", options, f"{name}.{suffix}", "--to", to]) == 0
     if not names:
+        assert main([*SWEEP.split(), "--folder", "sweep"]) == 0
         _reproduce_tiny(folder / "reproduction")
         _demonstrate_tiny(folder / "demo")
 

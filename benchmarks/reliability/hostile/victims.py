@@ -1,13 +1,16 @@
 """The commands and functions that read files, and the originals that each of them is given."""
 
+import json
 import random
 import shutil
+import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reliability.hostile.originals import OWN, PRETRAINING, RUNS, TUNING
+from benchmarks.reliability.hostile.originals import OWN, PRETRAINING, RUNS, SWEEP, TUNING
 
 TARGET = "TARGET"
 """The word of a command line that stands for the mutated folder or file."""
@@ -17,6 +20,10 @@ WITH_FILES = ("slope", "recurrent", "last", "minigrid", "maml", "further")
 """The runs whose policies are files named after seeds."""
 FILES = ("policy.zip", "policy.safetensors", "last.zip", "last.safetensors")
 ALL_RUNS = (*TRAINED, "carts", "tuned", "tuned-begun", "maml-begun", "diayn-begun", "carts-begun")
+
+
+MOST_LOOKS = 1000
+"""The most looks at a run folder that a page may take."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,9 @@ VICTIMS = (
     Victim("report reproduction", ("reproduction",), "report TARGET", weight=0.4),
     Victim("reproduce", ("reproduction",), "reproduce slope-finetune --folder TARGET", weight=0.4),
     Victim("reproduce --dry-run", ("reproduction",), "reproduce slope-finetune --folder TARGET --dry-run", weight=0.5),
+    Victim("sweep --resume", ("sweep",), f"{SWEEP} --folder TARGET --resume", weight=0.7),
+    Victim("sweep --dry-run", ("sweep",), f"{SWEEP} --folder TARGET --dry-run", weight=0.3),
+    Victim("watch", (*ALL_RUNS, "sweep"), call=lambda am, path: _follow_on_page(path), weight=2),
     Victim(
         "check",
         ON_SLOPE,
@@ -117,6 +127,32 @@ def _policy_inside(path: Path) -> Path:
     return path / "policy/seed-0.safetensors"
 
 
+def _follow_on_page(path: Path) -> None:
+    """Read runs as the server of the live page does, and write what it would send. No policy acts."""
+    from alphamepol.watching import follower as followers
+    from alphamepol.watching.shown_places import ShownPlaces
+
+    followers.READ_EVERY = 0.0
+    ShownPlaces._sample = lambda self, path, own_class: "No policy acts here."
+    trouble: list[BaseException] = []
+    threading.excepthook = lambda caught: trouble.append(caught.exc_value or SystemExit())
+    follower, places = followers.Follower(path), ShownPlaces()
+    for _ in range(MOST_LOOKS):
+        follower.advance()
+        sent: list[Any] = [follower.summarise()]
+        for summary in sent[0]:
+            run = follower.run(summary["key"])
+            assert run is not None
+            sent += [follower.curves_since(run.key, 0, 0), places.newest(run)]
+        if trouble:
+            raise trouble[0]
+        if not any(run["read"] < 1 for run in sent[0]) and not any(one["coming"] for one in sent[2::2]):
+            Path("sent.json").write_text(json.dumps(sent, allow_nan=False))
+            return
+        time.sleep(0.01)
+    raise TimeoutError(f"{path}: the page still had news after {MOST_LOOKS} looks")
+
+
 READ_OF_RUNS = ("config.json", "summary.json", "class.json", "policy/*.safetensors")
 READ_OF_BEGUN_RUNS = ("config.json", "class.json", "metrics.jsonl", "checkpoints/*.json", "checkpoints/*-policies.*")
 READ_TO_REPORT = ("config.json", "summary.json", "evaluation.safetensors", "figures/*.png")
@@ -128,6 +164,7 @@ READ_TO_RESUME = (
     "checkpoints/*[0-9].safetensors",
     "init.safetensors",
 )
+READ_OF_SWEEPS = ("runs/*/config.json", "runs/*/summary.json", "runs/*/evaluation.safetensors", "runs/*/metrics.jsonl")
 READ_OF_REPRODUCTIONS = (
     *("reproduction.json", "runs/*/config.json", "runs/*/summary.json", "runs/*/evaluation.safetensors"),
     *("runs/*/metrics.jsonl", "runs/*/policy/*.safetensors"),
@@ -139,6 +176,8 @@ def files_that_are_read(victim: Victim, original: str) -> tuple[str, ...]:
     begun = original.endswith("-begun")
     if original == "reproduction":
         return READ_OF_REPRODUCTIONS
+    if original == "sweep":
+        return READ_OF_SWEEPS
     if original in ("demo", "compared"):
         return tuple(f"*/{name}" for name in ("config.json", "summary.json", "evaluation.safetensors", "policy/*"))
     if victim.name.startswith("report"):
