@@ -32,7 +32,9 @@ RUNS = {
     "further": f"{ON_SLOPE} --init slope --checkpoint 2",
 }
 """The commands of the runs, by the names of their folders. Later runs begin from earlier ones."""
-SWEEP = f"sweep gridworld-slope --preset quick {PRETRAINING} --alpha 0.5 1 --memory none last --seeds 2"
+SWEEP = f"sweep gridworld-slope --preset quick {PRETRAINING} --alpha 0.5 1 --memory none last --seeds 2".replace(
+    "--log none", ""
+)
 """The command of the sweep, without its folder."""
 TINY_REPRODUCTION = {"coinciding": "noise"}
 """The settings of the tiny reproduction, besides those of `miniatures.shrink`."""
