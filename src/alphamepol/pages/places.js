@@ -47,11 +47,13 @@ function heatMaps(box, data) {
   const shares = data.methods.map((one) => one.shares.map((text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0))));
   const shareOf = (level) => data.least * (Math.max(data.most, 2 * data.least) / data.least) ** ((level - 1) / 254);
   let slider = null;
+  let output = null;
   if (dial.length > 1) {
     const controls = element("div", box, "", { class: "controls" });
     element("span", controls, "α = " + data.methods[dial[0]].alpha, { class: "ends" });
     slider = element("input", controls, "", { type: "range", min: 0, max: dial.length - 1, step: 1, "aria-label": "α, the share of the worst outcomes that training looks at" });
     element("span", controls, "α = " + data.methods[dial[dial.length - 1]].alpha, { class: "ends" });
+    output = element("output", controls, "", { "aria-live": "off" });
     slider.addEventListener("input", () => choose(dial[Number(slider.value)]));
   }
   const choices = element("div", box, "", { class: "choices", role: "group", "aria-label": "choose a method" });
@@ -61,7 +63,7 @@ function heatMaps(box, data) {
     button.addEventListener("click", () => choose(i));
     return button;
   });
-  if (slider && choices.firstChild) choices.prepend(element("span", null, "or"));
+  if (slider && choices.firstChild) choices.prepend(element("span", null, "or show"));
   const groups = element("div", box, "", { class: "rows" });
   const beside = data.start > 0 && data.members.length <= 2 ? [0, null] : [null];
   const rows = beside.map((fixed) => {
@@ -75,7 +77,7 @@ function heatMaps(box, data) {
   const scale = element("div", box, "", { class: "scale" });
   element("span", scale, "share of time in a cell: " + percent(data.least) + " or less");
   const bar = element("canvas", scale, "", { width: 256, height: 1, "aria-hidden": "true" });
-  element("span", scale, percent(data.most) + "; empty: never");
+  element("span", scale, percent(data.most) + " (log scale); empty: never");
   const note = element("p", box, "", { class: "soft" });
 
   function draw() {
@@ -111,7 +113,11 @@ function heatMaps(box, data) {
   function choose(i) {
     chosen = i;
     buttons.forEach((button, j) => button && button.setAttribute("aria-pressed", String(i === j)));
-    if (slider && dial.includes(i)) slider.value = String(dial.indexOf(i));
+    if (slider) {
+      const alpha = data.methods[i].alpha;
+      if (dial.includes(i)) slider.value = String(dial.indexOf(i));
+      output.textContent = alpha === null ? "" : "now α = " + alpha;
+    }
     note.textContent = data.methods[i].note;
     note.hidden = !data.methods[i].note;
     draw();
@@ -192,6 +198,9 @@ function replay(box, data) {
       }
       pen.stroke();
       pen.globalAlpha = 1;
+      pen.beginPath();
+      pen.arc(...at(trail[0], trail[1]), 6, 0, 2 * Math.PI);
+      pen.stroke();
       const [x, y] = at(trail[2 * (end - 1)], trail[2 * (end - 1) + 1]);
       pen.beginPath();
       pen.arc(x, y, 7, 0, 2 * Math.PI);

@@ -17,15 +17,16 @@ COLUMNS = ("authors", "αMEPOL", "MEPOL", "memory", "specialist", "ceiling")
 MEAN = "mean of all"
 """The name of the row with the mean over the members of a class."""
 NOTES = (
-    "Entropy is in nats, higher is better; where the agent lives in cells, the number of cells that a mini-batch of "
-    "five trajectories visits. A number in brackets is a 95 % interval over seeds. Two seeds have no interval; their "
-    "numbers are in parentheses. A dash: not measured.",
+    "The entropy of visited places in nats; in minigrid, the number of cells that a mini-batch of five trajectories "
+    "visits. Higher is better. Brackets hold a 95 % interval over seeds. Two seeds have no interval; their numbers are "
+    "in parentheses. A dash: not measured. Each environment belongs to the class below its name.",
     "Authors: the αMEPOL policy that the authors of the paper released, run in these environments when this "
     "project began. Those measurements were not kept, so they have no interval. Memory: MEPOL that also sees "
     "what its last actions did, for 200 instead of 150 epochs on gridworld-slope and 100 instead of 50 on multigrid. "
-    "Specialist: MEPOL trained on that environment alone. Ceiling: the entropy of the uniform distribution over the "
-    "free space, or the number of cells that can be reached. An estimate can be some hundredths above the ceiling. "
-    "Ant-stairs has 100 of the paper's 400 epochs.",
+    "Specialist: MEPOL, without memory, trained on that environment alone. Ceiling: the entropy of the uniform "
+    "distribution over the free space, or the number of cells that can be reached. An estimate can be some hundredths "
+    "above the ceiling, because a trajectory can be more even than independent draws. Ant-stairs has 100 of the "
+    "paper's 400 epochs.",
 )
 """The notes below the table."""
 

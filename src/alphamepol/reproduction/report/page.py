@@ -80,9 +80,9 @@ def write_report(
         html_emphasised("Unsupervised Reinforcement Learning in Multiple Environments"),
         ", done again. ",
         html_strong("MEPOL"),
-        " maximises the average exploration, and ",
+        " maximises the average exploration over all that it meets, and ",
         html_strong("αMEPOL"),
-        " that of the worst α-fraction. ",
+        " the average over the worst cases only: the share α of all that it meets. ",
         "" if scale.name == "paper" else "These runs are miniatures, so their numbers are not those of the paper.",
     )
     write_atomically(path, html_page("One policy that explores every environment", sections, introduction))
@@ -92,17 +92,21 @@ def _report_headline(places: Html) -> Html:
     if not places:
         return places
     said = html_paragraph(
-        "Two worlds of four rooms, the members of a class; the agent starts at the top left. In GWS a slope pushes it "
-        "south, out of its room. In GWN, which it meets one time in five, a slope holds it in the north. One policy "
-        "has to explore both, and does not know in which it is. With α = 1 it looks at the average, and gives up GWN. "
-        "With a smaller α it looks at the worst outcomes, and explores both about equally; the price is paid in GWS. "
-        "The number above a map is the entropy of the visited places: the higher, the more evenly they are visited. "
-        "It is that of a density, so that it can be negative. At most 1.06 is possible; an estimate can lie slightly "
-        "above it. Random is an untrained policy, which drifts somewhere by chance. MEPOL with memory goes beyond the "
-        "paper: it also sees what its last actions did, so that it can tell the worlds apart. ",
+        "Two gridworlds of four rooms. The agent starts in the room at the top left. In GWS (South slope) a slope "
+        "pushes it south, out of this room. In GWN (North slope), which it meets one time in five, a slope pushes it "
+        "back to the north. One policy has to explore both, and does not know in which it is. With α = 1 it looks at "
+        "the average, and gives up GWN. With a smaller α it looks at the worst cases, and explores both about "
+        "equally; the price is paid in GWS. ",
         html_strong("Move the slider; point at a map for values; press Play below."),
     )
-    return join_html(said, places)
+    more = html_paragraph(
+        "The number above a map is the entropy of the visited places: the higher, the more evenly they are visited. "
+        "It is that of a density, so that it can be negative. A uniform visit of all free places has 1.06. Random is "
+        "an untrained policy, which drifts somewhere by chance. MEPOL with memory goes beyond the paper: it also sees "
+        "what its last actions did, so that it can tell the two worlds apart.",
+        soft=True,
+    )
+    return join_html(said, more, places)
 
 
 def _report_drawing(drawing: Drawing, figure: DrawnFigure | None, store: Store, used: Mapping[Path, Stored]) -> Html:
@@ -117,8 +121,12 @@ def _report_drawing(drawing: Drawing, figure: DrawnFigure | None, store: Store, 
     heat_maps, replays = report_places(ordered, store.folder / "maps")
     if not heat_maps:
         return replays
-    moving = html_paragraph("Three trajectories of each method, in three colours, from the first seed:", soft=True)
-    return join_html(heat_maps, join_html(moving, replays) if replays else Html(), html_paragraph(caption, soft=True))
+    moving = html_paragraph(
+        "Three trajectories of each method, in three colours, from the first seed. A ring is the start, a dot the "
+        "place at the chosen step.",
+        soft=True,
+    )
+    return join_html(html_paragraph(caption, soft=True), heat_maps, join_html(moving, replays) if replays else Html())
 
 
 def _is_off_policy(one: Stored) -> bool:

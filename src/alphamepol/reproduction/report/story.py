@@ -26,7 +26,7 @@ STORY = (
         "1. An average hides the rare environment",
         "Each bar is the entropy of the states that a policy visits: the longer to the right, the more evenly it "
         "explores. MEPOL maximises the average over both environments. It is as good in GWS as a policy that was "
-        "trained there alone, and gets nowhere in GWN, which it meets one time in five. αMEPOL maximises the worst "
+        "trained there alone, and gives up GWN, which it meets one time in five. αMEPOL maximises the worst "
         "fifth of what it meets, and explores both about equally.",
         "slope-entropies",
         ("slope-easy", "slope-adverse", "slope-robust"),
