@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from stable_baselines3 import PPO
-from toys import Walk
+from toys import walk_seen_in
 
 from alphamepol.algorithms.alphamepol.epoch import run_epoch
 from alphamepol.algorithms.alphamepol.start import start_pretraining
@@ -118,17 +118,11 @@ def test_scales_are_saved_with_the_policy_and_a_forged_one_is_refused(tmp_path):
         load_policy(tmp_path / "forged.safetensors")
 
 
-def seen_in(unit: float, **more) -> gymnasium.Env:
-    """Return a walk whose first number is observed in another unit."""
-    env, units = Walk(**more), np.array([unit, 1.0], np.float32)
-    return gymnasium.wrappers.TransformObservation(env, lambda place: units * place, env.observation_space)
-
-
 def test_learning_does_not_depend_on_units(tiny):
     config = dataclasses.replace(tiny, normalise=True, initial_mean="none", initial_log_std=-0.5)
     found = []
     for unit in (1.0, 1024.0):
-        makers = {"calm": partial(seen_in, unit), "windy": partial(seen_in, unit, wind=(0.2, 0.0))}
+        makers = {"calm": partial(walk_seen_in, unit), "windy": partial(walk_seen_in, unit, wind=(0.2, 0.0))}
         walks = gymnasium_class(makers, workers=1)
         state = start_pretraining(walks, config)
         plan = SamplePlan.of(walks, config, config.seed_list)

@@ -1,4 +1,7 @@
-"""Gymnasium environments for tests. They can end early, fail, kill their process or be slow if told to."""
+"""Gymnasium environments for tests. They can end early, fail, kill their process or be slow if told to.
+
+Worker processes import the module of an environment. This one imports little, so that they start soon.
+"""
 
 import os
 import time
@@ -63,6 +66,17 @@ class Walk(gymnasium.Env[np.ndarray, np.ndarray]):
         self.place = np.full(2, np.nan)
 
 
+def windy_walk(seed: int) -> Walk:
+    """Return a walk whose wind depends on the seed."""
+    return Walk(wind=tuple(np.random.default_rng(seed).uniform(-0.3, 0.3, 2)))
+
+
+def walk_seen_in(unit: float, **more: Any) -> gymnasium.Env:
+    """Return a walk whose first number is observed in another unit."""
+    env, units = Walk(**more), np.array([unit, 1.0], np.float32)
+    return gymnasium.wrappers.TransformObservation(env, lambda place: units * place, env.observation_space)
+
+
 class Corridor(gymnasium.Env[Any, Any]):
     """A row of five places, with two actions that are counted from 1, and an observation of several parts."""
 
@@ -108,3 +122,27 @@ class DrawnCorridor(Corridor):
         pixels = np.zeros((6, 8, 3), np.uint8)
         pixels[0, :2] = np.array([[self.place], [self.steps]])
         return pixels[..., 0] if self.picture == "grey" else pixels
+
+
+class Painting(gymnasium.Env[np.ndarray, np.ndarray]):
+    """An environment whose actions move a bright patch over an image. Its episodes end after 5 steps."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (9, 8, 1), np.uint8)
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def __init__(self, stride: int = 1):
+        self.stride = stride
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place, self.steps = 0, 0
+        return self._paint(), {}
+
+    def step(self, action):
+        self.place, self.steps = (self.place + self.stride * (action - 1)) % 7, self.steps + 1
+        return self._paint(), 0.0, self.steps % 5 == 0, False, {}
+
+    def _paint(self):
+        image = np.zeros((9, 8, 1), np.uint8)
+        image[self.place : self.place + 2, self.place : self.place + 1] = 255
+        return image

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from measured import measured
+from toys import Painting
 
 from alphamepol import InputError, TrpoConfig, export, finetune, gymnasium_class, make, preset, pretrain
 from alphamepol.algorithms.alphamepol.start import start_pretraining
@@ -137,30 +138,6 @@ def test_what_images_cannot_do_gets_a_sentence(run, config, tmp_path, capsys):
     assert "policies that see images are not regressed" in capsys.readouterr().err
     with pytest.raises(InputError, match=r"gradient_share: 0\.0 was given; it must be above 0"):
         dataclasses.replace(config, gradient_share=0.0).check()
-
-
-class Painting(gymnasium.Env[np.ndarray, np.ndarray]):
-    """An environment whose actions move a bright patch over an image. Its episodes end after 5 steps."""
-
-    observation_space = gymnasium.spaces.Box(0, 255, (9, 8, 1), np.uint8)
-    action_space = gymnasium.spaces.Discrete(3)
-
-    def __init__(self, stride: int = 1):
-        self.stride = stride
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.place, self.steps = 0, 0
-        return self._paint(), {}
-
-    def step(self, action):
-        self.place, self.steps = (self.place + self.stride * (action - 1)) % 7, self.steps + 1
-        return self._paint(), 0.0, self.steps % 5 == 0, False, {}
-
-    def _paint(self):
-        image = np.zeros((9, 8, 1), np.uint8)
-        image[self.place : self.place + 2, self.place : self.place + 1] = 255
-        return image
 
 
 def test_images_of_gymnasium_environments(tmp_path, config):

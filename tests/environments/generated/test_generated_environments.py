@@ -6,7 +6,7 @@ import json
 import cloudpickle
 import numpy as np
 import pytest
-from toys import Walk
+from toys import Walk, windy_walk
 
 from alphamepol import (
     HostClass,
@@ -29,11 +29,6 @@ CONFIG = PretrainConfig(
     epochs=2, trajectories=12, batch=2, horizon=10, neighbours=3, hidden=(8, 8), evaluation_batches=2, alpha=1.0,
     learning_rate=1e-3,
 )  # fmt: skip
-
-
-def windy_walk(seed: int) -> Walk:
-    """Return a walk whose wind depends on the seed."""
-    return Walk(wind=tuple(np.random.default_rng(seed).uniform(-0.3, 0.3, 2)))
 
 
 def windy_walks(shown: int = 3, workers: int = 2, **more) -> HostClass:
