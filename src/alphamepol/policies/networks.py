@@ -105,3 +105,11 @@ def xavier_network_layers(sizes: Sequence[int], *, key: PRNGKeyArray) -> tuple[e
 
     keys = jax.random.split(key, len(sizes) - 1)
     return tuple(layer(*widths, key) for widths, key in zip(pairwise(sizes), keys, strict=True))
+
+
+def network_operations_per_row(hidden: Sequence[int], image_multiplications: int = 0) -> float:
+    """Return the approximate number of floating-point operations of a network for one observation.
+
+    `image_multiplications` is the number of multiplications in the convolutions.
+    """
+    return 2.0 * (sum(a * b for a, b in pairwise(hidden)) + 4 * sum(hidden) + image_multiplications)

@@ -10,13 +10,14 @@ import jax
 import jax.numpy as jnp
 
 from alphamepol.algorithms.alphamepol.config import PretrainConfig
-from alphamepol.algorithms.alphamepol.cost import learning_passes, operations_per_row
+from alphamepol.algorithms.alphamepol.cost import learning_passes
 from alphamepol.algorithms.finetuning.config import FinetuneConfig
 from alphamepol.algorithms.metatraining.config import MetatrainConfig
 from alphamepol.compute.devices import device_name
 from alphamepol.compute.machine import machine_cores
 from alphamepol.environments.registry import StepCost, find_registered_class
 from alphamepol.files.json_files import value_has_type
+from alphamepol.policies.networks import network_operations_per_row
 from alphamepol.reproduction.planned import AnyConfig, Identity, Planned
 from alphamepol.reproduction.store import Store
 from alphamepol.runs.metrics import last_metrics_line
@@ -105,7 +106,7 @@ def steps_for_run_time(config: AnyConfig) -> int:
 def _work_for_run_time(cost: StepCost, config: AnyConfig, identity: Identity) -> tuple[float, float, int]:
     """Return the numbers of floating-point operations, updates of DIAYN, and environment steps."""
     command = identity["command"]
-    row = operations_per_row(config.hidden, cost.image_multiplications)
+    row = network_operations_per_row(config.hidden, cost.image_multiplications)
     if isinstance(config, FinetuneConfig):
         steps = config.iterations * config.steps * config.tasks * config.seeds
         return 35 * steps * row, 0.0, steps

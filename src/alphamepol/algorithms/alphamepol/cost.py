@@ -3,10 +3,9 @@
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import equinox as eqx
@@ -28,6 +27,7 @@ from alphamepol.estimation.knn import Neighbourhood
 from alphamepol.estimation.risk import risk_tail_count
 from alphamepol.measuring.particles import units_of_particles
 from alphamepol.measuring.samples import Measured, SamplePlan, draw_sample_members, neighbours_of_samples
+from alphamepol.policies.networks import network_operations_per_row
 from alphamepol.policies.policy import Policy
 from alphamepol.policies.shape import policy_shape
 from alphamepol.runs.context import RunContext
@@ -207,16 +207,8 @@ def is_short_pretraining(environment_class: AnyClass, config: PretrainConfig) ->
     image = 0 if shape.image is None else shape.observation_size * (2700 + 16 * config.hidden[0])
     steps = config.epochs * config.trajectories * config.horizon * config.seeds
     rows = learning_passes(config) * steps
-    seconds = rows * (PER_ROW + operations_per_row(config.hidden, image) / SPEED)
+    seconds = rows * (PER_ROW + network_operations_per_row(config.hidden, image) / SPEED)
     return seconds + isinstance(environment_class, HostClass) * steps * PER_HOST_STEP < SHORT
-
-
-def operations_per_row(hidden: Sequence[int], image_multiplications: int = 0) -> float:
-    """Return the approximate number of floating-point operations of a network for one observation.
-
-    `image_multiplications` is the number of multiplications in the convolutions.
-    """
-    return 2.0 * (sum(a * b for a, b in pairwise(hidden)) + 4 * sum(hidden) + image_multiplications)
 
 
 def learning_passes(config: PretrainConfig, *, in_one_pass: bool = True) -> float:
