@@ -11,6 +11,8 @@ folder. A killed command goes on from the checkpoints if it is given again.
 import dataclasses
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,12 +23,16 @@ import tyro
 import alphamepol as am
 from alphamepol.algorithms.alphamepol.presets import Preset
 from alphamepol.algorithms.trpo.config import TrpoConfig
+from alphamepol.runs.checkpoints import saved_checkpoints
+from alphamepol.runs.folder import RunFolder
 from alphamepol.runs.interrupts import RunInterrupted
 from alphamepol.sampling import compiled_sampler
 from alphamepol.settings.run import PhysicsKind
 
 PART_SECONDS = 600.0
 """The longest time that a run waits for the others, before it fails."""
+ROWS = (0, 2)
+"""The places of those arguments of samplers that have an axis over seeds or tasks. Keys have one, too."""
 AUTHORS = {
     "gamma": 0.995,
     "critic_targets": "returns",
@@ -40,14 +46,14 @@ AUTHORS = {
 class Meeting:
     """A place where runs wait for each other. One of them computes the calls of all together."""
 
-    def __init__(self, parties: int, together: Callable[[list[Any]], list[Any]]):
-        self._parties, self._together = parties, together
+    def __init__(self, parties: int):
+        self._parties = parties
         self._changed = threading.Condition()
         self._round = 0
-        self._calls: dict[int, Any] = {}
+        self._calls: dict[int, Call] = {}
         self._results: dict[int, Any] = {}
 
-    def compute(self, call: Any) -> Any:
+    def compute(self, call: "Call") -> Any:
         """Return the result of a call, after all runs have made one or have left."""
         with self._changed:
             place, now = len(self._calls), self._round
@@ -70,7 +76,7 @@ class Meeting:
         if not self._calls or len(self._calls) < self._parties:
             return
         try:
-            self._results = dict(enumerate(self._together(list(self._calls.values()))))
+            self._results = dict(enumerate(compute_together(list(self._calls.values()))))
         except BaseException as error:
             self._results = dict.fromkeys(self._calls, error)
         self._calls = {}
@@ -78,34 +84,38 @@ class Meeting:
         self._changed.notify_all()
 
 
-def rows_together(
-    collect: Callable[..., Any], calls: Sequence[tuple[tuple[Any, ...], dict[str, Any]]], rows: Sequence[str | int]
-) -> list[Any]:
-    """Call a sampler once for calls that differ in their rows only, and else for each call.
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call of a sampler, and its arguments."""
 
-    `rows` names the arguments that have an axis over the rows: seeds, or tasks.
-    """
+    collect: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
 
-    def parts(call: tuple[tuple[Any, ...], dict[str, Any]]) -> list[Any]:
-        arguments, named = call
-        return [arguments[one] if isinstance(one, int) else named[one] for one in rows]
+    @property
+    def rows(self) -> list[Any]:
+        """The arguments that have an axis over the rows, which are seeds or tasks."""
+        return [self.arguments[place] for place in ROWS] + [self.named["keys"]]
 
-    def form(call: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
-        shapes = [(leaf.shape[1:], leaf.dtype) for leaf in jax.tree.leaves(parts(call))]
-        return jax.tree.structure(parts(call)), shapes, {k: v for k, v in call[1].items() if k not in rows}
+    @property
+    def form(self) -> Any:
+        """Everything but the numbers and the count of the rows. Calls of one form can be joined."""
+        shapes = [(leaf.shape[1:], leaf.dtype) for leaf in jax.tree.leaves(self.rows)]
+        rest = {name: value for name, value in self.named.items() if name != "keys"}
+        return self.collect, jax.tree.structure(self.rows), shapes, rest
 
-    forms = [form(call) for call in calls]
-    if any(one != forms[0] for one in forms):
-        return [collect(*arguments, **named) for arguments, named in calls]
-    joined = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *(parts(call) for call in calls))
-    arguments, named = list(calls[0][0]), dict(calls[0][1])
-    for one, value in zip(rows, joined, strict=True):
-        if isinstance(one, int):
-            arguments[one] = value
-        else:
-            named[one] = value
-    found = collect(*arguments, **named)
-    sizes = [jax.tree.leaves(parts(call))[0].shape[0] for call in calls]
+
+def compute_together(calls: Sequence[Call]) -> list[Any]:
+    """Make one call for all calls if they have one form; else make each of them."""
+    first = calls[0]
+    if any(call.form != first.form for call in calls):
+        return [call.collect(*call.arguments, **call.named) for call in calls]
+    *joined, keys = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *(call.rows for call in calls))
+    arguments = list(first.arguments)
+    for place, value in zip(ROWS, joined, strict=True):
+        arguments[place] = value
+    found = first.collect(*arguments, **(first.named | {"keys": keys}))
+    sizes = [jax.tree.leaves(call.rows)[0].shape[0] for call in calls]
     ends = [sum(sizes[: place + 1]) for place in range(len(sizes))]
     return [
         jax.tree.map(lambda leaf, end=end, size=size: leaf[end - size : end], found)
@@ -113,36 +123,48 @@ def rows_together(
     ]
 
 
-def do_side_by_side(runs: Sequence[Callable[[list[Any]], Any]]) -> None:
-    """Do runs in threads that sample together. Then end them one after the other, because figures are drawn then.
+@dataclasses.dataclass(frozen=True)
+class SideRun:
+    """One of the runs. It must resume what it has done."""
 
-    A run is a function of the callbacks that it is given. It must resume what it has done.
-    """
-    episodes, steps = compiled_sampler.collect_compiled_episodes, compiled_sampler.collect_compiled
-    of_steps = Meeting(len(runs), lambda calls: rows_together(steps, calls, (0, 2, "keys")))
-    of_episodes = Meeting(len(runs), lambda calls: rows_together(episodes, calls, (0, 2, "keys")))
+    do: Callable[[list[Any]], Any]
+    """A function of the callbacks that the run gets."""
+    folder: Path
+    unit: str
+    steps: int
 
-    def in_thread(run: Callable[[list[Any]], Any]) -> None:
-        try:
-            run([stop_after_last_step])
-        except RunInterrupted:
-            pass
-        finally:
-            of_steps.leave()
-            of_episodes.leave()
+    @property
+    def steps_are_done(self) -> bool:
+        return self.steps in saved_checkpoints(RunFolder(self.folder).checkpoints, self.unit)
 
-    compiled_sampler.collect_compiled = lambda *a, **k: of_steps.compute((a, k))
-    compiled_sampler.collect_compiled_episodes = lambda *a, **k: of_episodes.compute((a, k))
+
+def do_side_by_side(runs: Sequence[SideRun]) -> None:
+    """Do runs in threads that sample together. Then end them one after the other, because figures are drawn then."""
+    samplers = "collect_compiled", "collect_compiled_episodes"
+    usual = {name: getattr(compiled_sampler, name) for name in samplers}
+    left = [run for run in runs if not run.steps_are_done]
+    meeting = Meeting(len(left))
+
+    def in_thread(run: SideRun) -> None:
+        with suppress(RunInterrupted):
+            try:
+                run.do([stop_after_last_step])
+            finally:
+                meeting.leave()
+
     try:
-        threads = [threading.Thread(target=in_thread, args=(run,)) for run in runs]
+        for name, collect in usual.items():
+            setattr(compiled_sampler, name, lambda *a, collect=collect, **k: meeting.compute(Call(collect, a, k)))
+        threads = [threading.Thread(target=in_thread, args=(run,)) for run in left]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
     finally:
-        compiled_sampler.collect_compiled, compiled_sampler.collect_compiled_episodes = steps, episodes
+        for name, collect in usual.items():
+            setattr(compiled_sampler, name, collect)
     for run in runs:
-        run([])
+        run.do([])
 
 
 def stop_after_last_step(step: am.FinishedStep) -> None:
@@ -194,7 +216,9 @@ def pretrain(
             **{"resume": True, "physics": physics, "log": "none", "callbacks": callbacks, "quiet": True},
         )
 
-    do_side_by_side([lambda callbacks, alpha=alpha: run(alpha, callbacks) for alpha in alphas])
+    do_side_by_side(
+        [SideRun(partial(run, alpha), folder / f"alpha-{alpha:g}", "epoch", config.epochs) for alpha in alphas]
+    )
 
 
 def finetune(
@@ -242,7 +266,12 @@ def finetune(
             **{"resume": True, "physics": physics, "log": "none", "callbacks": callbacks, "quiet": True},
         )
 
-    do_side_by_side([lambda callbacks, init=init: run(init, callbacks) for init in inits])
+    names = [Path(init).name for init in inits]
+    if len(set(names)) < len(names):
+        raise SystemExit(f"inits: {', '.join(names)}: two have the same name, which folders are named after")
+    do_side_by_side(
+        [SideRun(partial(run, init), folder / Path(init).name, "iteration", config.iterations) for init in inits]
+    )
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def main(
         entry |= {"seeds": config.seeds, "epochs": config.epochs}
         entry |= {"members": options.members, "batches": options.batches}
         entry |= measure_streams(run.policies, environment_class, config, options.members, options.batches)
-        keep_entry(out, name, entry | {"run": describe_command("benchmarks.unseen", config)})
+        keep_entry(out, name, entry | {"run": describe_command("benchmarks.unseen", config, folder, out)})
         unseen = entry["unseen"]
         print(setting, json.dumps(unseen.get("score") or unseen["cells_per_trajectory"]), flush=True)
 

@@ -24,11 +24,12 @@ def keep_entry(out: Path, name: str, entry: dict[str, Any]) -> None:
         write_atomically(out, json.dumps(read_entries(out) | {name: entry}, indent=1) + "\n")
 
 
-def describe_command(module: str, config: Any) -> dict[str, Any]:
+def describe_command(module: str, config: Any, folder: Path, out: Path) -> dict[str, Any]:
     """Return the settings, commit, versions, device and command line of an entry.
 
-    The command line has the words FOLDER and OUT.json instead of places on this machine.
+    The command line has the words FOLDER and OUT.json instead of the two places on this machine.
     """
     described = describe_run(module, "", {"config": settings_to_dict(config)})
-    described["command_line"] = join_command_words(["python", "-m", module, "FOLDER", "OUT.json", *sys.argv[3:]])
+    words = [{folder: "FOLDER", out: "OUT.json"}.get(Path(word), word) for word in sys.argv[1:]]
+    described["command_line"] = join_command_words(["python", "-m", module, *words])
     return {part: described[part] for part in ("config", "commit", "versions", "device", "command_line")}

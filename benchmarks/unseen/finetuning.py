@@ -5,7 +5,6 @@ settings. All goals in all members are the tasks of one run of TRPO, and each ta
 program therefore serves all members.
 """
 
-import dataclasses
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +21,17 @@ from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.environments.member_tasks import random_goal_tasks
 from alphamepol.environments.tasks import Goal
 from alphamepol.estimation.statistics import Sample, estimate_statistic
+from alphamepol.runs.checkpoints import saved_checkpoints
 from benchmarks.unseen.entries import describe_command, keep_entry
 from benchmarks.unseen.measuring import FIRST, rounded
-from benchmarks.unseen.settings import TrainingOptions, config_of, policies_of_run, setting_name, specialists_name
+from benchmarks.unseen.settings import (
+    TrainingOptions,
+    config_of,
+    policies_of_run,
+    setting_name,
+    specialists_config,
+    specialists_name,
+)
 from benchmarks.unseen.specialists import train_specialists, unseen_members
 
 
@@ -104,7 +111,9 @@ def main(
             entry: dict[str, Any] = {"class": class_name, "start": start, "init": init_name}
             entry |= {"members": options.members, "goals": options.goals, "iterations": options.iterations}
             entry |= describe_returns(run.returns, options.goals, policies)
-            keep_entry(out, name, entry | {"run": describe_command("benchmarks.unseen.finetuning", config)})
+            keep_entry(
+                out, name, entry | {"run": describe_command("benchmarks.unseen.finetuning", config, folder, out)}
+            )
             print(name, json.dumps({part: entry[part] for part in ("mean", "last")}), flush=True)
 
 
@@ -125,8 +134,11 @@ def initial_policies(folder: Path, class_name: str, start: str, options: Options
     if start == "random":
         return "random", f"{class_name}-random", 0
     if start == "specialist":
-        config = config_of(class_name, "none", dataclasses.replace(options, seeds=options.specialists))
+        config = specialists_config(class_name, options.specialists, options)
         name = specialists_name(class_name, config)
+        if config.epochs not in saved_checkpoints(folder / name, "epoch"):
+            command = "python -m benchmarks.unseen.specialists"
+            raise SystemExit(f"{folder / name} holds no trained specialists; make them with {command} first")
         specialists = train_specialists(unseen_members(class_name, options.specialists), config, folder / name)
         others = [(number + 1) % options.specialists for number in range(options.members) for _ in range(options.goals)]
         return {row: specialists[other] for row, other in enumerate(others)}, name, 0

@@ -94,6 +94,11 @@ def specialists_name(class_name: str, config: am.PretrainConfig) -> str:
     return name + unusual_settings(class_name, config)
 
 
+def specialists_config(class_name: str, count: int, options: TrainingOptions) -> am.PretrainConfig:
+    """Return the settings of so many specialists. They are MEPOL without memory, whatever α the options have."""
+    return config_of(class_name, "none", dataclasses.replace(options, seeds=count, alpha=1.0))
+
+
 def policies_of_run(folder: Path, name: str) -> Path:
     """Return the folder of a run, or raise an error that says which command makes it."""
     if not (folder / name / "summary.json").is_file():

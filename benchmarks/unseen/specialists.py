@@ -34,7 +34,7 @@ from benchmarks.unseen.measuring import (
     score_of_members,
     uniform_entropies,
 )
-from benchmarks.unseen.settings import TrainingOptions, config_of, specialists_name
+from benchmarks.unseen.settings import TrainingOptions, specialists_config, specialists_name
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ def main(
         options: the settings.
     """
     for class_name in options.classes:
-        config = config_of(class_name, "none", options)
+        config = specialists_config(class_name, options.seeds, options)
         name = specialists_name(class_name, config)
         members = unseen_members(class_name, config.seeds)
         specialists = train_specialists(members, config, folder / name)
         entry: dict[str, Any] = {"class": class_name, "specialists": config.seeds, "epochs": config.epochs}
         entry |= {"batches": options.batches, **measure_specialists(specialists, members, config, options.batches)}
-        keep_entry(out, name, entry | {"run": describe_command("benchmarks.unseen.specialists", config)})
+        keep_entry(out, name, entry | {"run": describe_command("benchmarks.unseen.specialists", config, folder, out)})
         print(name, entry["score"], flush=True)
 
 

@@ -90,7 +90,7 @@ VICTIMS = (
     Victim("reproduce --dry-run", ("reproduction",), "reproduce slope-finetune --folder TARGET --dry-run", weight=0.5),
     Victim("sweep --resume", ("sweep",), f"{SWEEP} --folder TARGET --resume", weight=0.7),
     Victim("sweep --dry-run", ("sweep",), f"{SWEEP} --folder TARGET --dry-run", weight=0.3),
-    Victim("watch", (*ALL_RUNS, "sweep"), call=lambda am, path: _follow_on_page(path), weight=2),
+    Victim("watch", (*ALL_RUNS, "sweep"), call=lambda am, path: _follow_on_page(am, path), weight=2),
     Victim(
         "check",
         ON_SLOPE,
@@ -127,7 +127,7 @@ def _policy_inside(path: Path) -> Path:
     return path / "policy/seed-0.safetensors"
 
 
-def _follow_on_page(path: Path) -> None:
+def _follow_on_page(am: Any, path: Path) -> None:
     """Read runs as the server of the live page does, and write what it would send. No policy acts."""
     from alphamepol.watching import follower as followers
     from alphamepol.watching.shown_places import ShownPlaces
@@ -138,14 +138,16 @@ def _follow_on_page(path: Path) -> None:
     threading.excepthook = lambda caught: trouble.append(caught.exc_value or SystemExit())
     follower, places = followers.Follower(path), ShownPlaces()
     for _ in range(MOST_LOOKS):
-        follower.advance()
-        sent: list[Any] = [follower.summarise()]
-        for summary in sent[0]:
-            run = follower.run(summary["key"])
-            assert run is not None
-            sent += [follower.curves_since(run.key, 0, 0), places.newest(run)]
-        if trouble:
-            raise trouble[0]
+        try:
+            follower.advance()
+            sent: list[Any] = [follower.summarise()]
+            for summary in sent[0]:
+                run = follower.run(summary["key"])
+                assert run is not None
+                sent += [follower.curves_since(run.key, 0, 0), places.newest(run)]
+        except am.InputError as error:
+            raise AssertionError("the page itself must turn this error into a sentence") from error
+        assert not trouble, f"a thread of the page ended: {trouble[0]!r}"
         if not any(run["read"] < 1 for run in sent[0]) and not any(one["coming"] for one in sent[2::2]):
             Path("sent.json").write_text(json.dumps(sent, allow_nan=False))
             return

@@ -6,6 +6,7 @@ salts may be equal if they are never folded into the same key. The values must n
 give the same bits.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 import equinox as eqx
@@ -44,7 +45,7 @@ GOALS = FINETUNING - 1
 """The salt for drawing goals."""
 
 
-def seed_keys(seeds: list[int]) -> Key[Array, " seeds"]:
+def seed_keys(seeds: Sequence[int]) -> Key[Array, " seeds"]:
     """Return one random key per seed."""
     return _keys_of_seeds(np.array(seeds, np.uint32))
 

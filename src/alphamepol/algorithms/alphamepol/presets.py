@@ -47,7 +47,8 @@ def preset(name: Preset, environment_class: str | Named | None = None) -> Pretra
         - `"authors"`: like `"paper"`, but with the values of the authors' published scripts where they differ. Only
           the paper's classes have this preset.
         - `"large"`: like `"paper"`, but with many times the trajectories of an epoch, in mini-batches of the same size.
-          An epoch takes longer and its gradient has less noise. Only `minigrid` and `ant-stairs` have this preset.
+          An epoch takes longer and its gradient has less noise. Only `minigrid` and both classes of `ant-stairs` have
+          this preset.
         - `"quick"`: a small network, fewer samples, a higher learning rate and one seed, which takes a minute on two
           cores.
         - `"own"`: the settings for a class of your own, whose units are not known, with one seed.

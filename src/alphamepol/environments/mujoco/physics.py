@@ -88,8 +88,13 @@ COMPLAINTS: dict[str, tuple[bool, str]] = {
     ),
     "room": (
         False,
-        "a simulation had more contacts than there was room for on the GPU, and some were dropped; from now on there "
-        "is room for twice as many",
+        "a simulation had more contacts than there was room for on the GPU, and some were dropped; whenever this "
+        "happens, there is room for twice as many from then on",
+    ),
+    "dropped": (
+        False,
+        "MuJoCo Warp dropped contacts or readings of sensors for which it has no room; if that matters, step the "
+        "class on the CPU (--physics cpu)",
     ),
     "memory": (
         True,

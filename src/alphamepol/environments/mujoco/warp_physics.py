@@ -9,6 +9,7 @@ simulation. A control step is one call in a compiled program of JAX, so that a w
 # pyright: reportCallIssue=false, reportArgumentType=false, reportGeneralTypeIssues=false, reportAssignmentType=false
 
 import dataclasses
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, no_type_check
 
@@ -38,15 +39,20 @@ IRRELEVANT = ("light_", "mat_", "cam_", "tex_", "skin_", "geom_rgba", "geom_mati
 """The beginnings of the names of fields that steps do not depend on: those of pictures and keyframes."""
 POSES = ("xpos", "xquat", "xmat", "xipos", "ximat", "geom_xpos", "geom_xmat", "site_xpos", "site_xmat")
 """The poses in the data. MuJoCo Warp does not compute those of parts that never move, so they must be written."""
-DIVERGED, DROPPED = 1, 2
+DIVERGED, SHORT, DROPPED = 1, 2, 4
 """The bits of the troubles of a member."""
 WHOLE, LOST_NOW, LOST_BEFORE = 0, 1, 2
 """The conditions of a simulation: whole, lost in this control step, or lost in an earlier one."""
 LARGEST = 1e10
 """The largest position or velocity of a simulation that has not diverged. MuJoCo has the same limit."""
 OVERFLOWS = mujoco_warp.OverflowType
-HARMFUL = int(OVERFLOWS.ALL & ~(OVERFLOWS.ITERATIONS | OVERFLOWS.LS_ITERATIONS))
-"""The overflows that drop something. A solver that has reached its largest number of iterations drops nothing."""
+SHORTAGES = int(OVERFLOWS.NEFC | OVERFLOWS.NJMAX_NNZ | OVERFLOWS.BROADPHASE | OVERFLOWS.NARROWPHASE | OVERFLOWS.CCD)
+"""The overflows that do not happen with more room for contacts and constraints."""
+DROPS = int(OVERFLOWS.ALL & ~(SHORTAGES | OVERFLOWS.ITERATIONS | OVERFLOWS.LS_ITERATIONS))
+"""The overflows of buffers whose size is fixed. A solver that has reached its largest number of iterations drops
+nothing."""
+MOST_ROOM = 64
+"""The largest factor by which there is more room than MuJoCo Warp gives by default."""
 
 
 class WarpPhysics:
@@ -60,7 +66,9 @@ class WarpPhysics:
         self._frame_skip = frame_skip
         self._worlds: dict[int, Worlds] = {}
         self._room = 1
+        """The factor by which there is more room for contacts than MuJoCo Warp gives by default."""
         self._programs: dict[int, Any] = {}
+        self._lock = threading.Lock()  # several runs may share an engine, each in a thread
         with wp.ScopedDevice("cpu"):
             self._differing = _differing_warp_fields(models)
 
@@ -104,10 +112,10 @@ class WarpPhysics:
                 controls: wp.array2d(dtype=float),
                 reached: wp.array2d(dtype=float),
             ):
-                if count not in self._worlds:
-                    with wp.ScopedDevice(numbers.device):
+                with self._lock, wp.ScopedDevice(numbers.device):
+                    if count not in self._worlds:
                         self._worlds[count] = Worlds(self.models, self._differing, count, self._frame_skip, self._room)
-                self._worlds[count].step(numbers, packed, controls, reached)
+                    self._worlds[count].step(numbers, packed, controls, reached)
 
             model = self.models[0]
             width = model.nq + model.nv + model.na + model.nsensordata
@@ -120,16 +128,18 @@ class WarpPhysics:
         return self._programs[count]
 
     def take_complaints(self) -> list[tuple[int, str]]:
+        short = "room" if self._room < MOST_ROOM else "dropped"
         found = set()
-        for worlds in self._worlds.values():
-            troubles = worlds.troubles.numpy().copy()  # on a CPU, the array would be a view
-            worlds.troubles.zero_()
-            for kind, bit in (("diverged", DIVERGED), ("room", DROPPED)):
-                found |= {(int(number), kind) for number in np.flatnonzero(troubles & bit)}
-        if any(kind == "room" for _, kind in found):
-            # Room costs time, so that there is not more of it from the start.
-            self._room *= 2
-            self._worlds.clear()
+        with self._lock:
+            for worlds in self._worlds.values():
+                troubles = worlds.troubles.numpy().copy()  # on a CPU, the array would be a view
+                worlds.troubles.zero_()
+                for kind, bit in (("diverged", DIVERGED), (short, SHORT), ("dropped", DROPPED)):
+                    found |= {(int(number), kind) for number in np.flatnonzero(troubles & bit)}
+            if any(kind == "room" for _, kind in found):
+                # Room costs time, so that there is little at the start. The next step makes new worlds.
+                self._room *= 2
+                self._worlds.clear()
         return sorted(found)
 
 
@@ -287,7 +297,9 @@ def _pack(numbers: wp.array(dtype=int), worlds: WorldArrays, reached: wp.array2d
     whole = found == wp.static(WHOLE)
     if found == wp.static(LOST_NOW):
         wp.atomic_or(worlds.troubles, numbers[world], wp.static(DIVERGED))
-    if whole and (worlds.overflow[world] & wp.static(HARMFUL)) != 0:
+    if whole and (worlds.overflow[world] & wp.static(SHORTAGES)) != 0:
+        wp.atomic_or(worlds.troubles, numbers[world], wp.static(SHORT))
+    if whole and (worlds.overflow[world] & wp.static(DROPS)) != 0:
         wp.atomic_or(worlds.troubles, numbers[world], wp.static(DROPPED))
     nq, nv, na = worlds.qpos.shape[1], worlds.qvel.shape[1], worlds.act.shape[1]
     for i in range(nq):

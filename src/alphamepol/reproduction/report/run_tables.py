@@ -117,10 +117,23 @@ def reported_member_alone(one: Stored) -> str | None:
 
 
 def distinct_reported_labels(stored: Sequence[Stored]) -> list[str]:
-    """Return the names of the methods of runs. Runs of one method are told apart by the names of their folders."""
+    """Return the names of the methods of runs.
+
+    Runs of one method are told apart by the start of their policies, else by the names of their folders.
+    """
     labels = [reported_label_of_run(one) for one in stored]
+    labels = [
+        f"{label}, natural start" if labels.count(label) > 1 and _began_standing_still(one) else label
+        for label, one in zip(labels, stored, strict=True)
+    ]
     named = [f"{label}, {name_as_text(one.name, WIDTH)}" for label, one in zip(labels, stored, strict=True)]
     return [more if labels.count(label) > 1 else label for label, more in zip(labels, named, strict=True)]
+
+
+def _began_standing_still(one: Stored) -> bool:
+    """Tell whether the policies were regressed to standing still before the first epoch."""
+    start = one.config.initial_mean if isinstance(one.config, PretrainConfig) else "none"
+    return start != "none" and not any(start)
 
 
 def reported_label_of_run(one: Stored) -> str:
