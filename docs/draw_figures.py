@@ -7,9 +7,10 @@ import tempfile
 from pathlib import Path
 
 from alphamepol.environments.make import make
-from alphamepol.figures.heat_maps import draw_trails_like_heat_maps
+from alphamepol.figures.heat_maps import draw_heat_maps, draw_trails_like_heat_maps
 from alphamepol.files.atomic import write_atomically
 from alphamepol.measuring.evaluation_files import load_evaluation
+from alphamepol.measuring.exploration import Evaluation
 from alphamepol.reproduction.catalogue import catalogue_of_experiments
 from alphamepol.reproduction.scale import Scale
 from alphamepol.reproduction.store import Store
@@ -29,6 +30,11 @@ FIGURES = {
 """The name of each picture in docs/, by the name of its drawing."""
 TRAILS = {"αMEPOL (0.2)": "ant/alpha-0.2", "MEPOL": "ant/alpha-1", "Random": "ant-stairs-random-01715643"}
 """The runs whose trails docs/ant-trails.png shows."""
+REMEMBERING = {
+    "MEPOL": "runs/gridworld-slope-alpha-1-97f7162d",
+    "MEPOL, memory last": "maps/gridworld-slope-memory-last-alpha-1",
+}
+"""The folders of the evaluations whose heat-maps docs/memory-slope.png shows."""
 
 
 def main() -> None:
@@ -42,11 +48,16 @@ def main() -> None:
                     found = {run: stored for run in drawing.runs if (stored := store.find(run)) is not None}
                     drawing.draw(found, folder, drawing.name)
                     _keep(folder / f"{drawing.name}.png", FIGURES[drawing.name])
-        evaluations = {
-            label: load_evaluation(RESULTS / "runs" / run / "evaluation.safetensors") for label, run in TRAILS.items()
-        }
-        draw_trails_like_heat_maps(evaluations, make("ant-stairs"), folder)
+        trails = {label: _evaluation_in_results(f"runs/{run}") for label, run in TRAILS.items()}
+        draw_trails_like_heat_maps(trails, make("ant-stairs"), folder)
         _keep(folder / "trails.png", "ant-trails")
+        maps = {label: _evaluation_in_results(place) for label, place in REMEMBERING.items()}
+        draw_heat_maps(maps, make("gridworld-slope"), folder)
+        _keep(folder / "heat-maps.png", "memory-slope")
+
+
+def _evaluation_in_results(place: str) -> Evaluation:
+    return load_evaluation(RESULTS / place / "evaluation.safetensors")
 
 
 def _keep(picture: Path, name: str) -> None:

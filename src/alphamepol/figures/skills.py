@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from alphamepol.environments.environment_class import EnvironmentClass
 from alphamepol.figures.map_backgrounds import draw_map_background, frame_map_background, label_map_background
-from alphamepol.figures.style import STYLE, member_in_figure, save_figure_in_style, write_csv_of_figure
+from alphamepol.figures.style import COLUMN, STYLE, member_in_figure, save_figure_in_style, write_csv_of_figure
 from alphamepol.measuring.visits import names_of_visited_places, visit_map
 from alphamepol.sampling.trajectories import Trajectories
 
@@ -23,12 +23,12 @@ def draw_skill_trails(trails: Trajectories, environment_class: EnvironmentClass,
     seen = visit_map(places, valid, environment_class[0]) if valid.any() else None
     if seen is None:
         return
-    columns = min(5, len(names))
+    columns = min(4, len(names))
     rows = -(-len(names) // columns)
     colours = matplotlib.colormaps["turbo"](np.linspace(0.03, 0.97, len(places)))
     table = []
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(2.6 * columns + 0.2, 2.8 * rows), layout="constrained")
+        figure = Figure(figsize=(max(COLUMN, 1.65 * columns), 1.9 * rows), layout="constrained")
         all_axes = figure.subplots(rows, columns, squeeze=False)
         for axes in all_axes.flat[len(names) :]:
             axes.set_axis_off()
@@ -39,7 +39,7 @@ def draw_skill_trails(trails: Trajectories, environment_class: EnvironmentClass,
                 if not len(trail):
                     continue
                 axes.plot(*trail.T, color=colour, linewidth=0.6, alpha=0.7)
-                axes.plot(*trail[-1], "o", color=colour, markersize=7, markeredgecolor="white", markeredgewidth=0.5)
+                axes.plot(*trail[-1], "o", color=colour, markersize=6.5, markeredgecolor="white", markeredgewidth=0.5)
                 axes.annotate(
                     str(skill), trail[-1], ha="center", va="center", fontsize=4.5, color="white", annotation_clip=False
                 )
