@@ -179,6 +179,15 @@ def test_meta_training_is_known_by_its_skills_and_gradients_by_their_policies(st
     assert not store.is_done(GradientVariance(PLANNED, 10, (100,)))
 
 
+def test_the_seeds_of_measured_gradients_count_once(store) -> None:
+    fewer = changed(PLANNED, seeds=3)
+    write(store, "before", fewer)
+    write(store, "variance", GradientVariance(fewer, 10), init="before", batches=10)
+    found = store.find(GradientVariance(changed(PLANNED, seeds=4), 10))
+    assert found.shortfall == "3 of 4 seeds"
+    assert found.share == 3 / 4
+
+
 def test_a_run_that_began_from_a_longer_one_is_another(store) -> None:
     write(store, "before", changed(PLANNED, epochs=300))
     write(store, "tuned", changed(TUNED, iterations=50), member="GWN", init="before")

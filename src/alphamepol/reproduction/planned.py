@@ -18,7 +18,7 @@ AMOUNTS = {
     "finetune": ("iterations", "tasks", "seeds"),
     "metatrain": ("iterations", "epochs", "seeds"),
     "untrained": ("seeds",),
-    "gradient-variance": (),  # its amounts are those of the run that it begins from
+    "gradient-variance": ("seeds",),
 }
 """The fields of each command in which a run may be smaller than planned and still replace the planned run."""
 
