@@ -399,8 +399,6 @@ def score_with_interval(found: dict[str, Any]) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "unseen": unseen,
-    "unseen-by-training": unseen_by_training,
-    "unseen-by-alpha": unseen_by_alpha,
     "domains": domains,
     "domains-in-brief": domains_in_brief,
     "claims": lambda: (RESULTS / "claims.md").read_text().rstrip("\n"),
