@@ -14,7 +14,7 @@ CLASS = "minigrid-counterexample"
 ENCODED = 5.0
 """The largest difference, in nats, between entropies of the 64 random features that are "about the same".
 
-For comparison: the entropy of untrained policies is 75 nats lower.
+For comparison: the entropy of untrained policies is 84 nats lower.
 """
 
 
