@@ -13,15 +13,13 @@ from alphamepol.figures.style import COLOURS, COLUMN, DASHES, STYLE, png_in_styl
 from alphamepol.files.atomic import write_atomically
 
 DOCS = Path(__file__).parent
-RUNS = DOCS.parent / "results/unseen/two-cores.json"
+RUNS = DOCS.parent / "results/unseen/training-members.json"
 STREAMS = {"seen": "rooms of the training stream", "unseen": "unseen rooms"}
 
 
 def main() -> None:
     """Draw the scores on seen and on unseen rooms against the number of training members."""
-    found = json.loads(RUNS.read_text()).values()
-    runs = [run for run in found if run["memory"] == "last" and run["run"]["config"]["alpha"] == 1]
-    runs.sort(key=lambda run: run["training"] or math.inf)
+    runs = sorted(json.loads(RUNS.read_text()).values(), key=lambda run: run["training"] or math.inf)
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(COLUMN, 2.8), layout="constrained")
         axes = figure.subplots()

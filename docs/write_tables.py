@@ -8,7 +8,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -370,27 +369,11 @@ def unseen() -> str:
 def unseen_by_training() -> str:
     """Return the scores after training on so many rooms."""
     rows = []
-    for run in runs_on_two_cores(memory="last", alpha=1.0):
+    runs = json.loads((RESULTS / "unseen/training-members.json").read_text()).values()
+    for run in sorted(runs, key=lambda run: run["training"] or math.inf):
         parts = run["unseen"]["score"], run["seen"]["score"], run["gap"], run["unseen"]["worst_tenth"]
         rows.append((str(run["training"] or "∞"), *map(score_with_interval, parts)))
     return table(("rooms trained on", "unseen", "seen", "seen − unseen", "worst tenth, unseen"), rows)
-
-
-def unseen_by_alpha() -> str:
-    """Return the scores on unseen rooms for each α and memory."""
-    rows = []
-    for memory, alpha in product(("none", "last"), (1.0, 0.2)):
-        (run,) = (one for one in runs_on_two_cores(memory=memory, alpha=alpha) if not one["training"])
-        parts = run["unseen"]["score"], run["unseen"]["worst_tenth"]
-        rows.append((memory, f"{alpha:g}", *map(score_with_interval, parts)))
-    return table(("memory", "α", "unseen", "worst tenth, unseen"), rows)
-
-
-def runs_on_two_cores(*, memory: str, alpha: float) -> list[dict[str, Any]]:
-    """Return the runs on rooms of the experiment on two cores, by the number of their training members."""
-    found = json.loads((RESULTS / "unseen/two-cores.json").read_text()).values()
-    chosen = [run for run in found if run["memory"] == memory and run["run"]["config"]["alpha"] == alpha]
-    return sorted(chosen, key=lambda run: run["training"] or math.inf)
 
 
 def score_with_interval(found: dict[str, Any]) -> str:
@@ -399,6 +382,7 @@ def score_with_interval(found: dict[str, Any]) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "unseen": unseen,
+    "unseen-by-training": unseen_by_training,
     "domains": domains,
     "domains-in-brief": domains_in_brief,
     "claims": lambda: (RESULTS / "claims.md").read_text().rstrip("\n"),
